@@ -1,0 +1,1 @@
+"""The machine: identity, rails, GPU frequency control and the journal that puts it back."""

@@ -1,0 +1,43 @@
+"""A window: what was measured between two moments under one operating point."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Window:
+    """What was measured between two moments. Missing is None, never zero.
+
+    `work` counts tokens (or samples) of the steps in the window; without steps it counts GPU busy
+    cycles, and `unit` says which. `target_hz` is None under the board's own governor.
+    """
+
+    start_ns: int
+    end_ns: int
+    target_hz: int | None
+    steps: int
+    work: float | None
+    unit: str
+    energy_j: float | None
+    rail_energy_j: Mapping[str, float | None] = field(default_factory=dict)
+    phase_time_s: Mapping[str, float] = field(default_factory=dict)
+    phase_energy_j: Mapping[str, float | None] = field(default_factory=dict)
+    frequency_hz: float | None = None
+    load: float | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds the window lasted."""
+        return (self.end_ns - self.start_ns) * 1e-9
+
+    @property
+    def energy_per_work_j(self) -> float | None:
+        """Joules of module energy per unit of work, or None where either is missing."""
+        if self.energy_j is None or not self.work:
+            return None
+        return self.energy_j / self.work
+
+    @property
+    def time_per_work_s(self) -> float | None:
+        """Seconds per unit of work, or None where the work is missing."""
+        return self.duration_s / self.work if self.work else None

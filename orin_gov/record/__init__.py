@@ -1,0 +1,1 @@
+"""The run directory: what a governed run leaves behind."""
