@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 class Window:
     """What was measured between two moments. Missing is None, never zero.
 
+    `duration_s` is the time of the steps in it: evaluation and checkpoints between them are left out,
+    of `energy_j` as well.
     `work` counts tokens (or samples) of the steps in the window; without steps it counts GPU busy
-    cycles, and `unit` says which. `target_hz` is None under the board's own governor.
+    cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is the
+    relative standard error of the time per unit of work, from the steps' own scatter.
     """
 
     start_ns: int
     end_ns: int
+    duration_s: float
     target_hz: int | None
     steps: int
     work: float | None
@@ -24,11 +28,12 @@ class Window:
     phase_energy_j: Mapping[str, float | None] = field(default_factory=dict)
     frequency_hz: float | None = None
     load: float | None = None
+    noise: float | None = None
 
     @property
-    def duration_s(self) -> float:
-        """Seconds the window lasted."""
-        return (self.end_ns - self.start_ns) * 1e-9
+    def power_w(self) -> float | None:
+        """Mean module power in watts, or None where the energy is missing."""
+        return None if self.energy_j is None else self.energy_j / self.duration_s
 
     @property
     def energy_per_work_j(self) -> float | None:

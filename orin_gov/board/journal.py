@@ -1,0 +1,193 @@
+"""The journal of what a board was before the first write, and the restore that reads it.
+
+It lies in a run-time folder: sysfs forgets at a reboot, so a journal of an earlier boot is void.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orin_gov._actuator import write_range
+from orin_gov.board.files import read_text
+from orin_gov.board.gpu import Gpu, Range
+from orin_gov.errors import BoardError
+
+logger = logging.getLogger(__name__)
+
+VERSION = 1
+LOCK_PATIENCE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What the GPU's limits were, and which frequencies we set since; read back after a crash."""
+
+    path: Path
+    gpu: Gpu
+    original: Range
+    ours_hz: tuple[int, ...]
+
+    def note(self, target: Range) -> "Journal":
+        """Record, before it is written, that `target` is about to be ours; return the new journal.
+
+        The one before it is kept: a crash may fall between this note and the write.
+        """
+        ours = (*self.ours_hz[-2:], target.min_hz, target.max_hz)
+        updated = replace(self, ours_hz=ours)
+        _write(updated)
+        return updated
+
+
+def journal_path(root: Path) -> Path:
+    """Return where the journal of the board under `root` lies: /run where allowed, else per user."""
+    run = root / "run"
+    if os.access(run, os.W_OK):
+        return run / "orin_gov" / "journal.json"
+    user = os.environ.get("XDG_RUNTIME_DIR")
+    base = Path(user) if user else Path(tempfile.gettempdir())
+    return base / f"orin_gov-{os.getuid()}" / "journal.json"
+
+
+def begin_journal(root: Path, gpu: Gpu) -> Journal:
+    """Write down the GPU's limits as they are now; call it before the first write.
+
+    Raises:
+        BoardError: the limits cannot be read, or the journal cannot be written.
+    """
+    journal = Journal(journal_path(root), gpu, gpu.read_range(), ())
+    _write(journal)
+    return journal
+
+
+def load_journal(root: Path) -> Journal | None:
+    """Return the journal an earlier run left, or None; one of an earlier boot is removed.
+
+    Raises:
+        BoardError: there is one, but it cannot be understood or is not safely ours.
+    """
+    path = journal_path(root)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BoardError(f"cannot read the journal {path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        if os.fstat(file.fileno()).st_uid not in (0, os.getuid()):
+            raise BoardError(f"{path} belongs to another user; remove it and look at {path.parent}")
+        content = file.read()
+    try:
+        record = json.loads(content)
+        if record["version"] != VERSION:
+            raise BoardError(f"{path} has version {record['version']!r}, expected {VERSION}")
+        journal = Journal(
+            path=path,
+            gpu=Gpu(Path(record["directory"]), ()),
+            original=Range(int(record["min_hz"]), int(record["max_hz"])),
+            ours_hz=tuple(int(hz) for hz in record["ours_hz"]),
+        )
+        boot = record["boot_id"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BoardError(f"{path} is no journal of orin_gov ({error!r}); remove it") from error
+    if boot != _boot_id():
+        path.unlink(missing_ok=True)
+        return None
+    return journal
+
+
+def restore(journal: Journal) -> Range:
+    """Put the GPU's limits back as the journal says, remove it, and return what then reads back.
+
+    Raises:
+        BoardError: the limits cannot be written or read; the journal then stays.
+    """
+    target = limits_to_restore(journal.original, journal.ours_hz, journal.gpu.read_range())
+    try:
+        write_range(str(journal.gpu.directory), target.min_hz, target.max_hz)
+    except OSError as error:
+        raise BoardError(
+            f"cannot restore {error.filename}: {error.strerror}; as root: orin-gov restore"
+        ) from error
+    journal.path.unlink(missing_ok=True)
+    return target
+
+
+def limits_to_restore(original: Range, ours_hz: tuple[int, ...], now: Range) -> Range:
+    """Return the limits to write: the original ones, except where another writer set a new cap.
+
+    A maximum that is neither ours nor the original one belongs to another writer (nvpmodel, say)
+    and stays; the minimum is ours to lower again in any case.
+    """
+    foreign = now.max_hz != original.max_hz and now.max_hz not in ours_hz
+    max_hz = now.max_hz if foreign else original.max_hz
+    return Range(min(original.min_hz, max_hz), max_hz)
+
+
+@contextmanager
+def exclusive(gpu: Gpu) -> Iterator[int]:
+    """Hold the GPU against a second governor; yield the descriptor, which a fork may share.
+
+    Raises:
+        BoardError: another governor holds it, or there is no file to lock.
+    """
+    try:
+        descriptor = os.open(gpu.directory / "max_freq", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise BoardError(f"cannot open {error.filename}: {error.strerror}") from error
+    try:
+        _lock(descriptor, gpu)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, gpu: Gpu) -> None:
+    # The warden of a governor that has just died holds the lock for the moment it needs.
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise BoardError(
+                    f"another orin-gov governs {gpu.directory.name}; wait for it or stop it"
+                ) from None
+        time.sleep(0.02)
+
+
+def _boot_id() -> str | None:
+    # The running kernel's, whatever the root: a virtual board dies with the machine that plays it.
+    return read_text(Path("/proc/sys/kernel/random/boot_id"))
+
+
+def _write(journal: Journal) -> None:
+    record = {
+        "version": VERSION,
+        "boot_id": _boot_id(),
+        "pid": os.getpid(),
+        "directory": str(journal.gpu.directory),
+        "min_hz": journal.original.min_hz,
+        "max_hz": journal.original.max_hz,
+        "ours_hz": journal.ours_hz,
+    }
+    folder = journal.path.parent
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        info = folder.lstat()
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
+            raise BoardError(f"{folder} is not a folder of this user; remove it and try again")
+        # Written beside and renamed over, so that a crash leaves the old journal or the new one.
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix="journal-")
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(record, file)
+        os.replace(name, journal.path)
+    except OSError as error:
+        raise BoardError(f"cannot write the journal {journal.path}: {error.strerror}") from error

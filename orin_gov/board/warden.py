@@ -1,0 +1,78 @@
+"""The warden: a process that outlives a killed supervisor and puts the board back."""
+
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from orin_gov.board.journal import load_journal, restore
+
+logger = logging.getLogger(__name__)
+
+GOODBYE = b"bye"
+
+
+class Warden:
+    """A forked process asleep on a pipe; when the pipe closes without a goodbye it restores.
+
+    Fork it before any thread is started and before the first write to the board. It shares the
+    exclusive lock by inheritance, so no second governor can slip in before it has restored.
+    """
+
+    def __init__(self, pid: int, pipe: int) -> None:
+        self.pid = pid
+        self._pipe = pipe
+
+    @classmethod
+    def fork(cls, root: Path, keep: tuple[int, ...], afterwards: Callable[[], None]) -> "Warden":
+        """Start the warden of the board under `root`.
+
+        `keep` are the descriptors it holds on to (the lock); `afterwards` runs in it after a
+        restore, to clear away what the dead supervisor can't.
+        """
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            _detach((reader, *keep))
+            _watch(reader, root, afterwards)
+        os.close(reader)
+        return cls(pid, writer)
+
+    def dismiss(self) -> None:
+        """Tell the warden that the board has been put back, and wait for it to end."""
+        try:
+            os.write(self._pipe, GOODBYE)
+        except BrokenPipeError:
+            logger.warning("the warden (pid %d) was gone before the end of the run", self.pid)
+        os.close(self._pipe)
+        os.waitpid(self.pid, 0)
+
+
+def _detach(keep: tuple[int, ...]) -> None:
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+    # Whoever waits for the supervisor's pipes to close must not wait for the warden.
+    low = 3
+    for descriptor in (*sorted(keep), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(low, descriptor)
+        low = descriptor + 1
+
+
+def _watch(reader: int, root: Path, afterwards: Callable[[], None]) -> None:
+    code = 1  # what stays 1 left the journal behind, for `orin-gov restore` or the next start
+    try:
+        said = b""
+        while chunk := os.read(reader, 16):
+            said += chunk
+        if said != GOODBYE:
+            if journal := load_journal(root):
+                restore(journal)
+            afterwards()
+        code = 0
+    finally:
+        os._exit(code)  # never back into the supervisor's code

@@ -1,0 +1,46 @@
+"""Objectives and constraints: what a governor lowers, and within which bounds."""
+
+import math
+from dataclasses import dataclass
+
+from orin_gov.errors import UsageError
+from orin_gov.policy.window import Window
+
+TIME_EXPONENT = {"energy": 0, "edp": 1, "ed2p": 2}
+"""Objective value = energy x time^exponent, both per unit of work."""
+
+OBJECTIVES = (*TIME_EXPONENT, "time")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What to lower (`name`), at most how much slower (0.1 is 10 %), at most how many watts."""
+
+    name: str = "energy"
+    max_slowdown: float = 0.10
+    power_cap_w: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in OBJECTIVES:
+            raise UsageError(f"objective is {self.name!r}, expected one of {', '.join(OBJECTIVES)}")
+        if not (math.isfinite(self.max_slowdown) and self.max_slowdown >= 0):
+            raise UsageError(f"max_slowdown is {self.max_slowdown}, expected a share >= 0 (0.1 = 10 %)")
+        if self.power_cap_w is not None and not self.power_cap_w > 0:
+            raise UsageError(f"power_cap is {self.power_cap_w} W, expected more than 0")
+
+    def value(self, window: Window) -> float | None:
+        """Return what is to be lowered, per unit of work, or None where it was not measured."""
+        time_s, energy_j = window.time_per_work_s, window.energy_per_work_j
+        if self.name == "time":
+            return time_s
+        if time_s is None or energy_j is None:
+            return None
+        return float(energy_j * time_s ** TIME_EXPONENT[self.name])
+
+    def over_power(self, window: Window) -> bool:
+        """Tell whether the window's mean power lies above the cap."""
+        return (
+            self.power_cap_w is not None
+            and window.power_w is not None
+            and window.power_w > self.power_cap_w
+        )

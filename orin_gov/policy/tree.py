@@ -1,0 +1,184 @@
+"""A decision tree that a person can read, stored as JSON, with the card that says where it is from."""
+
+import json
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orin_gov.errors import PolicyError
+from orin_gov.policy.features import FEATURES, Features
+
+FORMAT = "orin_gov policy"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf: the operating point, and what it did on average to the workloads it was fitted on.
+
+    `saving` and `slowdown` are shares (0.12 is 12 %) against the board's own governor.
+    """
+
+    frequency_hz: float
+    saving: float
+    slowdown: float
+    samples: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """An inner node: left where the feature is at most the threshold; `missing` names a side."""
+
+    feature: str
+    threshold: float
+    left: int
+    right: int
+    missing: str
+
+    def side(self, value: float | None) -> str:
+        """Return which side, "left" or "right", a value (or None) goes."""
+        if value is None:
+            return self.missing
+        return "left" if value <= self.threshold else "right"
+
+
+Node = Leaf | Split
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A tree for each objective, and the card: what they were fitted on, for which board state."""
+
+    trees: Mapping[str, Sequence[Node]]
+    card: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The leaf a window's features lead to, and the path there in words."""
+
+    leaf: Leaf
+    path: tuple[str, ...]
+
+
+def walk(nodes: Sequence[Node], features: Features) -> Walk:
+    """Follow the tree from its root (node 0) to a leaf."""
+    node, path = nodes[0], []
+    while isinstance(node, Split):
+        value = features.get(node.feature)
+        side = node.side(value)
+        path.append(_step_in_words(node, value, side))
+        node = nodes[node.left if side == "left" else node.right]
+    return Walk(node, tuple(path))
+
+
+def _step_in_words(node: Split, value: float | None, side: str) -> str:
+    if value is None:
+        return f"{node.feature} is missing"
+    sign = "<=" if side == "left" else ">"
+    return f"{node.feature} {value:.3g} {sign} {node.threshold:.3g}"
+
+
+def tree_lines(nodes: Sequence[Node], index: int = 0, depth: int = 0) -> list[str]:
+    """Return the tree as indented lines of text."""
+    node, indent = nodes[index], "  " * depth
+    if isinstance(node, Leaf):
+        return [
+            f"{indent}-> {node.frequency_hz / 1e6:.0f} MHz (saving {node.saving:.1%}, "
+            f"slowdown {node.slowdown:.1%}, from {node.samples} workloads)"
+        ]
+    return [
+        f"{indent}{node.feature} <= {node.threshold:.3g}{_missing(node, 'left')}",
+        *tree_lines(nodes, node.left, depth + 1),
+        f"{indent}{node.feature} > {node.threshold:.3g}{_missing(node, 'right')}",
+        *tree_lines(nodes, node.right, depth + 1),
+    ]
+
+
+def _missing(node: Split, side: str) -> str:
+    return " or missing" if node.missing == side else ""
+
+
+def parse_policy(text: str, source: str) -> Policy:
+    """Return the policy in `text`, which came from `source`, having checked all of it.
+
+    Raises:
+        PolicyError: not JSON, another format or version, an unknown feature, a cycle, a bad number.
+    """
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        raise PolicyError(f"{source} is not JSON: {error}") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise PolicyError(f'{source} is no policy: expected a JSON object with "format": "{FORMAT}"')
+    if record.get("version") != VERSION:
+        raise PolicyError(
+            f"{source} has version {record.get('version')!r}, this orin_gov reads {VERSION}; "
+            "fit it again with orin-gov fit"
+        )
+    try:
+        trees = {
+            str(objective): tuple(_node(entry, source) for entry in nodes)
+            for objective, nodes in record["trees"].items()
+        }
+        card = dict(record["card"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PolicyError(f"{source} is incomplete: {error!r}") from error
+    for objective, tree in trees.items():
+        _check_shape(tree, f"{source}, tree {objective!r}")
+    return Policy(trees, card)
+
+
+def _node(entry: Mapping[str, Any], source: str) -> Node:
+    if "frequency_hz" in entry:
+        leaf = Leaf(
+            frequency_hz=float(entry["frequency_hz"]),
+            saving=float(entry["saving"]),
+            slowdown=float(entry["slowdown"]),
+            samples=int(entry["samples"]),
+        )
+        if not 0 < leaf.frequency_hz < float("inf"):
+            raise PolicyError(f"{source} has a leaf of {leaf.frequency_hz} Hz")
+        return leaf
+    if entry["feature"] not in FEATURES:
+        raise PolicyError(
+            f"{source} uses the unknown feature {entry['feature']!r}; known: {', '.join(FEATURES)}"
+        )
+    if entry["missing"] not in ("left", "right"):
+        raise PolicyError(f"{source} sends missing values {entry['missing']!r}, not left or right")
+    return Split(
+        feature=entry["feature"],
+        threshold=float(entry["threshold"]),
+        left=operator.index(entry["left"]),
+        right=operator.index(entry["right"]),
+        missing=entry["missing"],
+    )
+
+
+def _check_shape(nodes: Sequence[Node], where: str) -> None:
+    if not nodes:
+        raise PolicyError(f"{where} has no nodes")
+    for index, node in enumerate(nodes):
+        if isinstance(node, Split):
+            # Children come after their parent: so a walk always ends.
+            for child in (node.left, node.right):
+                if not index < child < len(nodes):
+                    raise PolicyError(
+                        f"{where}: node {index} leads to node {child}, a cycle or a hole; "
+                        f"expected {index + 1} to {len(nodes) - 1}"
+                    )
+
+
+def dump_policy(policy: Policy) -> str:
+    """Return `policy` as the JSON text that parse_policy reads."""
+    record = {
+        "format": FORMAT,
+        "version": VERSION,
+        "card": dict(policy.card),
+        "trees": {
+            objective: [dict(vars(node)) for node in nodes]
+            for objective, nodes in policy.trees.items()
+        },
+    }
+    return json.dumps(record, indent=1)

@@ -1,0 +1,232 @@
+"""From steps and energy to windows: one a decision epoch, under one operating point each."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from orin_gov.energy import EnergyTimeline
+from orin_gov.errors import UsageError
+from orin_gov.phases import PHASES
+from orin_gov.policy.window import Window
+from orin_gov.workload.tracker import Step
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """How long a decision epoch lasts: so many steps or so many seconds, and never under `least_s`.
+
+    `least_s` is the shortest span the sensors can resolve.
+    """
+
+    steps: int | None = 10
+    seconds: float | None = None
+    least_s: float = 1.0
+
+    @property
+    def span_s(self) -> float:
+        """Seconds of a window where no steps are seen."""
+        return max(self.seconds or 5.0, self.least_s)
+
+    def is_over(self, steps: int, duration_s: float) -> bool:
+        """Tell whether a window of so many steps and seconds is complete."""
+        if duration_s < self.least_s:
+            return False
+        return duration_s >= self.seconds if self.seconds else steps >= (self.steps or 1)
+
+
+def parse_epoch(text: str) -> Epoch:
+    """Return the epoch that `text` names: `20` is steps, `5s` is seconds.
+
+    Raises:
+        UsageError: it is neither, or not positive.
+    """
+    try:
+        epoch = Epoch(None, float(text[:-1])) if text.endswith("s") else Epoch(int(text))
+    except ValueError:
+        epoch = Epoch(0)
+    if not (epoch.seconds or epoch.steps or 0) > 0 or math.isinf(epoch.seconds or 0):
+        raise UsageError(f"epoch is {text!r}, expected steps as in 20, or seconds as in 5s")
+    return epoch
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """A step with what it took; energy is None where a rail of the total was not measured."""
+
+    step: Step
+    phase_time_s: dict[str, float]
+    phase_energy_j: dict[str, float | None]
+    rail_energy_j: dict[str, float | None]
+    energy_j: float | None
+
+
+def measure_step(step: Step, timeline: EnergyTimeline, total: Sequence[str]) -> MeasuredStep:
+    """Split the energy of `step` by phase and rail; `total` names the rails of the module's power."""
+    edges = np.array([(span.begin_ns, span.end_ns) for span in step.spans], dtype=np.int64)
+    joules = timeline.between(edges)
+    module = module_energy(joules, timeline.rails, total)
+    times: dict[str, float] = defaultdict(float)
+    energies: dict[str, float] = defaultdict(float)
+    for span, energy_j in zip(step.spans, module.tolist(), strict=True):
+        times[PHASES[span.phase]] += (span.end_ns - span.begin_ns) * 1e-9
+        energies[PHASES[span.phase]] += energy_j
+    rails = dict(zip(timeline.rails, joules.sum(axis=0).tolist(), strict=True))
+    return MeasuredStep(
+        step=step,
+        phase_time_s=dict(times),
+        phase_energy_j={phase: known(value) for phase, value in energies.items()},
+        rail_energy_j={rail: known(value) for rail, value in rails.items()},
+        energy_j=known(float(module.sum())),
+    )
+
+
+def module_energy(
+    joules: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    rails: Sequence[str],
+    total: Sequence[str],
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Sum the rails of the module's total; NaN where one is missing: then there is no total."""
+    if not set(total) <= set(rails):
+        return np.full(len(joules), np.nan)
+    return joules[:, [rails.index(label) for label in total]].sum(axis=1)
+
+
+def known(value: float) -> float | None:
+    """Return the value, or None for NaN."""
+    return None if math.isnan(value) else value
+
+
+def add_known(a: float | None, b: float | None) -> float | None:
+    """Add two values; None where either is missing."""
+    return None if a is None or b is None else a + b
+
+
+@dataclass
+class _Telemetry:
+    """Clock and load as polled while a window lasts."""
+
+    clocks_hz: list[int] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
+    cycles: float = 0.0
+
+    def mean_clock_hz(self) -> float | None:
+        return sum(self.clocks_hz) / len(self.clocks_hz) if self.clocks_hz else None
+
+    def mean_load(self) -> float | None:
+        return sum(self.loads) / len(self.loads) if self.loads else None
+
+
+class WindowBuilder:
+    """Gathers what is measured under one operating point until the decision epoch is over."""
+
+    def __init__(self, epoch: Epoch, timeline: EnergyTimeline, total: Sequence[str]) -> None:
+        self._epoch = epoch
+        self._timeline = timeline
+        self._total = total
+        self.begin(None, 0)
+
+    def begin(self, target_hz: int | None, not_before_ns: int | None) -> None:
+        """Start a window under `target_hz`; steps that began before `not_before_ns` are left out.
+
+        None as `not_before_ns` leaves all out, until a later call says when the clock had changed.
+        """
+        self.target_hz = target_hz
+        self._not_before_ns = not_before_ns
+        self._steps: list[MeasuredStep] = []
+        self._telemetry = _Telemetry()
+        self._telemetry_ns: int | None = None
+
+    def poll(self, now_ns: int, clock_hz: int | None, load: float | None) -> None:
+        """Add one reading of the clock and the load."""
+        if self._not_before_ns is None or now_ns < self._not_before_ns:
+            return
+        if clock_hz is not None:
+            self._telemetry.clocks_hz.append(clock_hz)
+        if load is not None:
+            self._telemetry.loads.append(load)
+        if clock_hz is not None and load is not None and self._telemetry_ns is not None:
+            self._telemetry.cycles += clock_hz * load * (now_ns - self._telemetry_ns) * 1e-9
+        self._telemetry_ns = now_ns
+
+    def add(self, measured: MeasuredStep) -> Window | None:
+        """Add a step; return the window where it completes one."""
+        if self._not_before_ns is None or measured.step.begin_ns < self._not_before_ns:
+            return None
+        self._steps.append(measured)
+        duration_s = sum(each.step.duration_s for each in self._steps)
+        if not self._epoch.is_over(len(self._steps), duration_s):
+            return None
+        return self._window_of_steps(duration_s)
+
+    def close_by_time(self, now_ns: int) -> Window | None:
+        """Return a window of time alone, for a script without steps, once its span is over."""
+        start_ns = self._not_before_ns
+        if not start_ns or self._steps or now_ns - start_ns < self._epoch.span_s * 1e9:
+            return None
+        joules = self._timeline.between(np.array([(start_ns, now_ns)], dtype=np.int64))
+        rails = dict(zip(self._timeline.rails, map(known, joules[0].tolist()), strict=True))
+        return Window(
+            start_ns=start_ns,
+            end_ns=now_ns,
+            duration_s=(now_ns - start_ns) * 1e-9,
+            target_hz=self.target_hz,
+            steps=0,
+            work=self._telemetry.cycles or None,
+            unit="cycle",
+            energy_j=known(float(module_energy(joules, self._timeline.rails, self._total)[0])),
+            rail_energy_j=rails,
+            frequency_hz=self._telemetry.mean_clock_hz(),
+            load=self._telemetry.mean_load(),
+        )
+
+    def _window_of_steps(self, duration_s: float) -> Window:
+        steps = self._steps
+        works = [each.step.work for each in steps]
+        counted = all(work is not None for work in works)
+        # Without a count of tokens or samples a step is its own unit of work.
+        units = [float(work) for work in works if work is not None] if counted else [1.0] * len(steps)
+        phases = {phase for each in steps for phase in each.phase_time_s}
+        return Window(
+            start_ns=steps[0].step.begin_ns,
+            end_ns=steps[-1].step.end_ns,
+            duration_s=duration_s,
+            target_hz=self.target_hz,
+            steps=len(steps),
+            work=sum(units),
+            unit="token" if counted else "step",
+            energy_j=_total_of([each.energy_j for each in steps]),
+            rail_energy_j={
+                rail: _total_of([each.rail_energy_j[rail] for each in steps])
+                for rail in self._timeline.rails
+            },
+            phase_time_s={
+                phase: sum(each.phase_time_s.get(phase, 0.0) for each in steps) for phase in phases
+            },
+            phase_energy_j={
+                phase: _total_of([each.phase_energy_j.get(phase, 0.0) for each in steps])
+                for phase in phases
+            },
+            frequency_hz=self._telemetry.mean_clock_hz(),
+            load=self._telemetry.mean_load(),
+            noise=_relative_error([each.step.duration_s for each in steps], units),
+        )
+
+
+def _total_of(values: Sequence[float | None]) -> float | None:
+    total: float | None = 0.0
+    for value in values:
+        total = add_known(total, value)
+    return total
+
+
+def _relative_error(durations_s: Sequence[float], units: Sequence[float]) -> float | None:
+    """Return the standard error of time per unit of work, as a share of its mean (a ratio estimate)."""
+    n = len(units)
+    if n < 2:
+        return None
+    rate = sum(durations_s) / sum(units)
+    residual = np.asarray(durations_s) - rate * np.asarray(units)
+    return float(residual.std(ddof=1) / math.sqrt(n) / (sum(durations_s) / n))

@@ -1,0 +1,41 @@
+"""This process as a governed one: the ring it writes to, and the hooks that wait for torch."""
+
+import logging
+import os
+
+from orin_gov._phases import PhaseRing
+from orin_gov.workload.imports import when_imported
+from orin_gov.workload.marker import Marker
+
+logger = logging.getLogger(__name__)
+
+_marker: Marker | None = None
+
+
+def attach(descriptor: int) -> Marker:
+    """Write this process's phases to the ring behind `descriptor`, which is closed.
+
+    The hooks go in when, and only if, torch is imported.
+    """
+    global _marker
+    ring = PhaseRing(descriptor)
+    os.close(descriptor)
+    os.register_at_fork(after_in_child=ring.disable)
+    _marker = marker = Marker(ring)
+
+    def install() -> None:
+        try:
+            from orin_gov.workload.hooks import install_hooks
+
+            install_hooks(marker)
+        except (ImportError, AttributeError) as error:
+            # A torch without what we hook; its user must still be able to train.
+            logger.warning("orin-gov: this torch cannot be hooked, steps are not seen: %s", error)
+
+    when_imported("torch", install)
+    return marker
+
+
+def current_marker() -> Marker | None:
+    """Return the marker of this process where it is governed already, else None."""
+    return _marker

@@ -1,0 +1,124 @@
+"""From phase marks to steps: which spans of time belong to a training step, and as which phase."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from orin_gov._phases import STEP
+from orin_gov.phases import CHECKPOINT, DATA, EVAL, FORWARD, IDLE, PHASES
+
+MARK = np.dtype([("t_ns", "<i8"), ("kind", "<i8"), ("value", "<f8")])
+"""One record of the phase ring."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time spent in one phase (a code of orin_gov.phases)."""
+
+    phase: int
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step: its spans in order, evaluation left out, and its work (None: unknown)."""
+
+    number: int
+    spans: tuple[Span, ...]
+    work: float | None
+
+    @property
+    def begin_ns(self) -> int:
+        """When its first span began."""
+        return self.spans[0].begin_ns
+
+    @property
+    def end_ns(self) -> int:
+        """When its last span ended."""
+        return self.spans[-1].end_ns
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds spent in its spans."""
+        return sum(span.end_ns - span.begin_ns for span in self.spans) * 1e-9
+
+
+class StepTracker:
+    """Turns the marks of one training thread into steps. Pure; feed it the marks in order."""
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._phase = IDLE
+        self._since_ns: int | None = None
+        self.steps = 0
+
+    def feed(self, marks: npt.NDArray[np.void]) -> list[Step]:
+        """Take marks (dtype MARK) and return the steps they complete.
+
+        A mark of an unknown kind, or one that goes back in time, is skipped: the ring is written by
+        the script's process, which may write anything.
+        """
+        steps = []
+        for t_ns, kind, value in marks.tolist():
+            if kind != STEP and not 0 <= kind < len(PHASES):
+                continue
+            if not self._advance(t_ns):
+                continue
+            if kind == STEP:
+                if step := self._finish(value if value > 0 else None):
+                    steps.append(step)
+            else:
+                self._phase = kind
+        return steps
+
+    def _advance(self, t_ns: int) -> bool:
+        """Close the running span at `t_ns`; False where time would run backwards."""
+        if self._since_ns is not None:
+            if t_ns < self._since_ns:
+                return False
+            if t_ns > self._since_ns:
+                self._spans.append(Span(self._phase, self._since_ns, t_ns))
+        self._since_ns = t_ns
+        return True
+
+    def _finish(self, work: float | None) -> Step | None:
+        spans = step_spans(self._spans, first=self.steps == 0)
+        self._spans = []
+        if not spans:
+            return None
+        step = Step(self.steps, tuple(spans), work)
+        self.steps += 1
+        return step
+
+
+def step_spans(spans: list[Span], first: bool) -> list[Span]:
+    """Return which of the spans since the last step belong to this one.
+
+    Evaluation and checkpoints, and what led up to them, stand between steps. A no-grad forward after
+    this step's own data load and straight before its forward pass (a teacher's, in distillation) is
+    part of the step. What precedes the very first step (imports, loading) is none of it.
+    """
+    spans = _claim_teacher(spans)
+    forward = next((i for i, span in enumerate(spans) if span.phase == FORWARD), len(spans))
+    around = [i for i, span in enumerate(spans[:forward]) if span.phase in (EVAL, CHECKPOINT)]
+    start = around[-1] + 1 if around else 0
+    if first:
+        named = (i for i in range(start, len(spans)) if spans[i].phase != IDLE)
+        start = next(named, len(spans))
+    return [span for span in spans[start:] if span.phase not in (EVAL, CHECKPOINT)]
+
+
+def _claim_teacher(spans: list[Span]) -> list[Span]:
+    forward = next((i for i, span in enumerate(spans) if span.phase == FORWARD), None)
+    if forward is None:
+        return spans
+    data = [i for i, span in enumerate(spans[:forward]) if span.phase == DATA]
+    evals = [i for i, span in enumerate(spans[:forward]) if span.phase == EVAL]
+    if not data or not evals or evals[-1] < data[-1]:
+        return spans
+    return [
+        Span(FORWARD, span.begin_ns, span.end_ns) if i > data[-1] and span.phase == EVAL else span
+        for i, span in enumerate(spans)
+    ]
