@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from orin_gov.energy import EnergyTimeline
+from orin_gov.energy import EnergyTimeline, Floats
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
 from orin_gov.policy.window import Window
@@ -84,14 +84,13 @@ def measure_step(step: Step, timeline: EnergyTimeline, total: Sequence[str]) -> 
 
 
 def module_energy(
-    joules: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    rails: Sequence[str],
-    total: Sequence[str],
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Sum the rails of the module's total; NaN where one is missing: then there is no total."""
+    joules: Floats, rails: Sequence[str], total: Sequence[str]
+) -> Floats:
+    """Sum the rails of the module's total, [spans, rails] to [spans]; NaN where one is missing."""
     if not set(total) <= set(rails):
         return np.full(len(joules), np.nan)
-    return joules[:, [rails.index(label) for label in total]].sum(axis=1)
+    columns = [rails.index(label) for label in total]
+    return np.asarray(joules[:, columns].sum(axis=1))
 
 
 def known(value: float) -> float | None:
@@ -175,7 +174,7 @@ class WindowBuilder:
             target_hz=self.target_hz,
             steps=0,
             work=self._telemetry.cycles or None,
-            unit="cycle",
+            unit="busy cycle",
             energy_j=known(float(module_energy(joules, self._timeline.rails, self._total)[0])),
             rail_energy_j=rails,
             frequency_hz=self._telemetry.mean_clock_hz(),
@@ -187,7 +186,9 @@ class WindowBuilder:
         works = [each.step.work for each in steps]
         counted = all(work is not None for work in works)
         # Without a count of tokens or samples a step is its own unit of work.
-        units = [float(work) for work in works if work is not None] if counted else [1.0] * len(steps)
+        units = (
+            [float(work) for work in works if work is not None] if counted else [1.0] * len(steps)
+        )
         phases = {phase for each in steps for phase in each.phase_time_s}
         return Window(
             start_ns=steps[0].step.begin_ns,
@@ -196,7 +197,7 @@ class WindowBuilder:
             target_hz=self.target_hz,
             steps=len(steps),
             work=sum(units),
-            unit="token" if counted else "step",
+            unit="unit of work" if counted else "step",
             energy_j=_total_of([each.energy_j for each in steps]),
             rail_energy_j={
                 rail: _total_of([each.rail_energy_j[rail] for each in steps])

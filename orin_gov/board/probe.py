@@ -75,7 +75,9 @@ def _gpu_problems(gpu: Gpu | None) -> list[Problem]:
         ]
     if files := gpu.unwritable_files():
         names = " and ".join(str(file) for file in files)
-        return [Problem(f"no right to write {names}", f"sudo chmod a+w {' '.join(map(str, files))}")]
+        return [
+            Problem(f"no right to write {names}", f"sudo chmod a+w {' '.join(map(str, files))}")
+        ]
     return []
 
 

@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 from orin_gov.board.journal import load_journal, restore
@@ -25,17 +24,13 @@ class Warden:
         self._pipe = pipe
 
     @classmethod
-    def fork(cls, root: Path, keep: tuple[int, ...], afterwards: Callable[[], None]) -> "Warden":
-        """Start the warden of the board under `root`.
-
-        `keep` are the descriptors it holds on to (the lock); `afterwards` runs in it after a
-        restore, to clear away what the dead supervisor can't.
-        """
+    def fork(cls, root: Path, keep: tuple[int, ...]) -> "Warden":
+        """Start the warden of the board under `root`; it holds on to the descriptors `keep`."""
         reader, writer = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
             _detach((reader, *keep))
-            _watch(reader, root, afterwards)
+            _watch(reader, root)
         os.close(reader)
         return cls(pid, writer)
 
@@ -45,6 +40,11 @@ class Warden:
             os.write(self._pipe, GOODBYE)
         except BrokenPipeError:
             logger.warning("the warden (pid %d) was gone before the end of the run", self.pid)
+        os.close(self._pipe)
+        os.waitpid(self.pid, 0)
+
+    def abandon(self) -> None:
+        """Let the warden restore what we could not: close the pipe without a goodbye."""
         os.close(self._pipe)
         os.waitpid(self.pid, 0)
 
@@ -63,16 +63,14 @@ def _detach(keep: tuple[int, ...]) -> None:
         low = descriptor + 1
 
 
-def _watch(reader: int, root: Path, afterwards: Callable[[], None]) -> None:
+def _watch(reader: int, root: Path) -> None:
     code = 1  # what stays 1 left the journal behind, for `orin-gov restore` or the next start
     try:
         said = b""
         while chunk := os.read(reader, 16):
             said += chunk
-        if said != GOODBYE:
-            if journal := load_journal(root):
-                restore(journal)
-            afterwards()
+        if said != GOODBYE and (journal := load_journal(root)):
+            restore(journal)
         code = 0
     finally:
         os._exit(code)  # never back into the supervisor's code

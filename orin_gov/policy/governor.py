@@ -1,8 +1,8 @@
 """The governor: from each window to the next decision. Pure: it does no I/O and knows no clock.
 
-    Baseline -> Decide -> Verify -> Refine -> Hold -> (Decide on drift, Baseline now and then)
-                             |
-                             +-> Fallback, when a promise is missed twice
+Baseline -> Decide -> Verify -> Refine -> Hold -> (Decide on drift, Baseline now and then)
+                         |
+                         +-> Fallback, when a promise is missed twice
 """
 
 import math
@@ -138,6 +138,10 @@ class Governor:
         self._state = decision.state
         return decision
 
+    def fall_back(self) -> None:
+        """Leave the board to its own governor for good: someone else, or a fault, took it."""
+        self._state = State.FALLBACK
+
     def outcome(self, window: Window) -> Outcome:
         """Compare `window` with the frozen reference."""
         if not self._reference.windows:
@@ -210,7 +214,9 @@ class Governor:
             better = self._best is None or target != self._best[0]
             self._best = (target, gain)
             if better and (neighbour := self._neighbour(target)) is not None:
-                return Decision(State.REFINE, neighbour, f"{gain:.1%} gained; is its neighbour better?")
+                return Decision(
+                    State.REFINE, neighbour, f"{gain:.1%} gained; is its neighbour better?"
+                )
         elif target == self._best[0]:
             self._best = (target, gain)  # holding: keep the gain current
         return self._hold(window, f"{self._best[1]:.1%} gained and within budget")

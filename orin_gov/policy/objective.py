@@ -24,7 +24,9 @@ class Objective:
         if self.name not in OBJECTIVES:
             raise UsageError(f"objective is {self.name!r}, expected one of {', '.join(OBJECTIVES)}")
         if not (math.isfinite(self.max_slowdown) and self.max_slowdown >= 0):
-            raise UsageError(f"max_slowdown is {self.max_slowdown}, expected a share >= 0 (0.1 = 10 %)")
+            raise UsageError(
+                f"max_slowdown is {self.max_slowdown}, expected a share >= 0 (0.1 = 10 %)"
+            )
         if self.power_cap_w is not None and not self.power_cap_w > 0:
             raise UsageError(f"power_cap is {self.power_cap_w} W, expected more than 0")
 

@@ -56,9 +56,13 @@ def _t_quantile(freedom: float) -> float:
 
 def energies(windows: Sequence[Window]) -> list[float]:
     """Return the energy per unit of work of each window that has one."""
-    return [value for window in windows if (value := window.energy_per_work_j) is not None and value > 0]
+    return [
+        value for window in windows if (value := window.energy_per_work_j) is not None and value > 0
+    ]
 
 
 def times(windows: Sequence[Window]) -> list[float]:
     """Return the time per unit of work of each window that has one."""
-    return [value for window in windows if (value := window.time_per_work_s) is not None and value > 0]
+    return [
+        value for window in windows if (value := window.time_per_work_s) is not None and value > 0
+    ]

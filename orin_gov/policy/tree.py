@@ -111,7 +111,9 @@ def parse_policy(text: str, source: str) -> Policy:
     except ValueError as error:
         raise PolicyError(f"{source} is not JSON: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise PolicyError(f'{source} is no policy: expected a JSON object with "format": "{FORMAT}"')
+        raise PolicyError(
+            f'{source} is no policy: expected a JSON object with "format": "{FORMAT}"'
+        )
     if record.get("version") != VERSION:
         raise PolicyError(
             f"{source} has version {record.get('version')!r}, this orin_gov reads {VERSION}; "

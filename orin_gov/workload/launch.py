@@ -67,7 +67,9 @@ def check_script(path: Path) -> None:
         TargetNotFoundError, TargetNotRunnableError, TargetSyntaxError: it is not.
     """
     if not path.exists():
-        raise TargetNotFoundError(f"{path}: no such script; to run a command: orin-gov run -- {path}")
+        raise TargetNotFoundError(
+            f"{path}: no such script; to run a command: orin-gov run -- {path}"
+        )
     if path.is_dir() or zipfile.is_zipfile(path):
         return  # python runs their __main__.py
     try:

@@ -17,28 +17,32 @@ class Marker:
     phase lock is being the outermost; it also keeps the ring's producer single.
     """
 
-    def __init__(self, ring: PhaseRing) -> None:
-        self._ring = ring
+    def __init__(self) -> None:
+        self._ring: PhaseRing | None = None
         self._outermost = threading.Lock()
         self._work = 0.0
-        self._claimed = False
         self.explicit_steps = False
 
+    def use(self, ring: PhaseRing | None) -> None:
+        """Mark to `ring` from now on; None marks nowhere."""
+        self._ring = ring
+
     def enter(self, phase: int) -> bool:
-        """Begin `phase`; False (and nothing to leave) inside another one or in another process."""
-        if not self._outermost.acquire(blocking=False):
+        """Begin `phase`; False (and nothing to leave) inside another one or without a ring."""
+        ring = self._ring
+        if ring is None or not self._outermost.acquire(blocking=False):
             return False
-        # The first process to mark owns the ring: a launcher that imports torch never does.
-        if not self._claimed and not self._ring.claim():
+        # The first process to mark owns the ring: a launcher that only imports torch never does.
+        if not ring.claim():
             self._outermost.release()
             return False
-        self._claimed = True
-        self._ring.mark(phase)
+        ring.mark(phase)
         return True
 
     def leave(self) -> None:
         """End the phase that `enter` began."""
-        self._ring.mark(IDLE)
+        if self._ring is not None:
+            self._ring.mark(IDLE)
         self._outermost.release()
 
     @contextmanager
@@ -57,6 +61,6 @@ class Marker:
 
     def step(self) -> None:
         """Mark the end of an optimizer step; its work is what was added since the last."""
-        if self._claimed:
+        if self._ring is not None:
             self._ring.step(self._work if self._work > 0 else math.nan)
         self._work = 0.0

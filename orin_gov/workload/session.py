@@ -10,32 +10,44 @@ from orin_gov.workload.marker import Marker
 logger = logging.getLogger(__name__)
 
 _marker: Marker | None = None
+_hooked: list[Marker] = []
 
 
 def attach(descriptor: int) -> Marker:
     """Write this process's phases to the ring behind `descriptor`, which is closed.
 
-    The hooks go in when, and only if, torch is imported.
+    The hooks go in when, and only if, torch is imported; once in, they serve every later ring.
     """
     global _marker
     ring = PhaseRing(descriptor)
     os.close(descriptor)
     os.register_at_fork(after_in_child=ring.disable)
-    _marker = marker = Marker(ring)
+    if not _hooked:
+        _hooked.append(Marker())
+        when_imported("torch", _install)
+    _marker = _hooked[0]
+    _marker.use(ring)
+    return _marker
 
-    def install() -> None:
-        try:
-            from orin_gov.workload.hooks import install_hooks
 
-            install_hooks(marker)
-        except (ImportError, AttributeError) as error:
-            # A torch without what we hook; its user must still be able to train.
-            logger.warning("orin-gov: this torch cannot be hooked, steps are not seen: %s", error)
-
-    when_imported("torch", install)
-    return marker
+def detach() -> None:
+    """Stop marking; the hooks stay in and do nothing."""
+    global _marker
+    if _marker is not None:
+        _marker.use(None)
+        _marker = None
 
 
 def current_marker() -> Marker | None:
     """Return the marker of this process where it is governed already, else None."""
     return _marker
+
+
+def _install() -> None:
+    try:
+        from orin_gov.workload.hooks import install_hooks
+
+        install_hooks(_hooked[0])
+    except (ImportError, AttributeError) as error:
+        # A torch without what we hook; its user must still be able to train.
+        logger.warning("orin-gov: this torch cannot be hooked, steps are not seen: %s", error)

@@ -29,7 +29,8 @@ def _load_package() -> None:
     spec = importlib.util.spec_from_file_location(
         "orin_gov", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
     )
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["orin_gov"] = module
     spec.loader.exec_module(module)
@@ -49,7 +50,7 @@ def _attach(descriptor: int) -> None:
 def _run_the_users_own() -> None:
     ours = sys.modules.pop("sitecustomize")
     try:
-        import sitecustomize  # noqa: F401
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
     except ModuleNotFoundError as error:
         if error.name != "sitecustomize":
             raise

@@ -1,0 +1,61 @@
+"""The command line: one module a command; this is their list."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "run": "run a training script, governed",
+    "doctor": "say what was found of a board, what is missing, and what mends it",
+    "restore": "put a board back that a killed run left changed",
+    "explain": "show a policy's tree, or each decision of a run with its path",
+    "fit": "fit a policy on the virtual board",
+}
+"""Each command by name; orin_gov.commands.NAME has add_arguments(parser) and run(arguments)."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    top = _top_parser()
+    arguments = top.parse_args(words[:1])
+    module = importlib.import_module(f"orin_gov.commands.{arguments.command}")
+    parser = argparse.ArgumentParser(
+        prog=f"orin-gov {arguments.command}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    # Imported here: --help must not pay for what only a running command needs.
+    from orin_gov.errors import OrinGovError
+
+    try:
+        return int(module.run(parser.parse_args(words[1:])))
+    except OrinGovError as error:
+        from orin_gov.view.lines import print_error
+
+        print_error(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def _top_parser() -> argparse.ArgumentParser:
+    from orin_gov import __version__
+
+    width = max(map(len, COMMANDS))
+    listing = "\n".join(f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="orin-gov",
+        description="Lower the energy of fine-tuning on NVIDIA Jetson Orin.",
+        epilog=f"commands:\n{listing}\n\n`orin-gov COMMAND --help` tells more.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"orin-gov {__version__}")
+    parser.add_argument(
+        "command", choices=COMMANDS, metavar="COMMAND", help="what to do, see below"
+    )
+    return parser

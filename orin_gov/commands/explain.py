@@ -1,0 +1,71 @@
+"""Show a policy's trees as text, or each decision of a run with its path, its reason and its outcome."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `orin-gov explain`."""
+    parser.add_argument(
+        "what", nargs="?", type=Path, metavar="POLICY|RUN", help="default: the policy that ships"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the explanation."""
+    if arguments.what is not None and arguments.what.is_dir():
+        _explain_run(arguments.what)
+    else:
+        _explain_policy(arguments.what)
+    return 0
+
+
+def _explain_policy(path: Path | None) -> None:
+    from orin_gov.policy.tree import tree_lines
+    from orin_gov.supervisor import load_policy
+
+    policy = load_policy(path)
+    for key, value in policy.card.items():
+        print(f"{key}: {value}")
+    for objective, nodes in policy.trees.items():
+        print(f"\n{objective}:")
+        print("\n".join(tree_lines(nodes, depth=1)))
+
+
+def _explain_run(path: Path) -> None:
+    from orin_gov.record.reader import read_decisions, read_manifest
+
+    manifest = read_manifest(path)
+    print(f"{manifest['name']} on {manifest['board']}, {manifest['started']}")
+    for epoch in read_decisions(path):
+        print(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}")
+        print(f"  {_decided_words(epoch['decision'])}")
+
+
+def _measured_words(measured: dict[str, Any]) -> str:
+    from orin_gov.view.lines import megahertz
+
+    at = (
+        "the board's own governor"
+        if measured["target_hz"] is None
+        else megahertz(measured["target_hz"])
+    )
+    words = f"{measured['steps']} steps in {measured['duration_s']:.2f} s under {at} ({measured['state']})"
+    if measured["energy_j"] is not None:
+        words += f", {measured['energy_j']:.1f} J"
+    if measured["slowdown"] is not None and measured["saving"] is not None:
+        words += f"; {-measured['saving']:+.1%} energy and {measured['slowdown']:+.1%} time per {measured['unit']}"
+    return words
+
+
+def _decided_words(decision: dict[str, Any]) -> str:
+    from orin_gov.view.lines import megahertz
+
+    to = (
+        "the board's own governor"
+        if decision["target_hz"] is None
+        else megahertz(decision["target_hz"])
+    )
+    because = f", because {' and '.join(decision['path'])}" if decision["path"] else ""
+    return f"-> {decision['state']} at {to}: {decision['reason']}{because}"

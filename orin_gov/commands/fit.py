@@ -1,0 +1,55 @@
+"""Fit a policy on the virtual board: workloads of its family, at every operating point.
+
+Needs scikit-learn (pip install 'orin-gov[fit]').
+"""
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `orin-gov fit`."""
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the policy to write")
+    parser.add_argument("--board", default="agx-orin-64gb", help="the virtual board")
+    parser.add_argument("--workloads", type=int, default=400, metavar="N", help="how many (default 400)")
+    parser.add_argument("--seed", type=int, default=0, help="of the workloads (default 0)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fit and write the policy."""
+    from orin_gov.errors import OrinGovError
+    from orin_gov.policy.tree import dump_policy
+
+    try:
+        import sklearn
+    except ImportError as error:
+        raise OrinGovError("fit needs scikit-learn: pip install 'orin-gov[fit]'") from error
+    from rich.progress import track
+
+    from orin_gov import __version__
+    from orin_gov.policy.fit import examples_of, fit_policy
+    from orin_gov.virtual.family import window_at, window_at_podgov, workload_family
+    from orin_gov.virtual.plant import load_board
+
+    board = load_board(arguments.board)
+    steps = 10
+    examples = []
+    for workload in track(
+        workload_family(arguments.workloads, arguments.seed), "simulating workloads", transient=True
+    ):
+        baseline = window_at_podgov(board, workload, steps)
+        windows = [window_at(board, workload, hz, steps) for hz in board.frequencies_hz]
+        examples += examples_of(baseline, windows, board.top_hz)
+    card = {
+        "fitted_on": f"virtual board {board.name}: {arguments.workloads} workloads of its family, "
+        f"seed {arguments.seed}; nothing measured on a real board",
+        "baseline": "simulated nvhost_podgov, MAXN",
+        "module": "p3701",
+        "table_hz": list(board.frequencies_hz),
+        "versions": {"orin_gov": __version__, "scikit-learn": sklearn.__version__},
+        "made_by": f"orin-gov fit --workloads {arguments.workloads} --seed {arguments.seed}",
+    }
+    policy = fit_policy(examples, board.frequencies_hz, card)
+    arguments.output.write_text(dump_policy(policy) + "\n", encoding="utf-8")
+    print(f"wrote {arguments.output}: {len(examples)} examples; see orin-gov explain {arguments.output}")
+    return 0

@@ -1,0 +1,105 @@
+"""Run a training script, unchanged, under the governor.
+
+  orin-gov run [options] train.py [script arguments]
+  orin-gov run [options] -m package.module [arguments]
+  orin-gov run [options] -- any command [arguments]
+
+Options stand before the target; everything after it belongs to the script. The exit code is the
+script's own (128+n where signal n ended it, 127 not found, 126 not executable, 2 wrong usage).
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `orin-gov run`."""
+    parser.usage = "orin-gov run [options] (train.py | -m package.module | -- command) [arguments]"
+    parser.add_argument(
+        "--board", metavar="BOARD", help="virtual:agx-orin-64gb plays a board where there is none"
+    )
+    parser.add_argument(
+        "--objective", default="energy", metavar="NAME", help="energy (default), edp, ed2p or time"
+    )
+    parser.add_argument(
+        "--max-slowdown",
+        default="10%",
+        metavar="SHARE",
+        help="how much slower a step may become: 10%% or 0.1 (default 10%%)",
+    )
+    parser.add_argument("--power-cap", metavar="WATTS", help="mean module power not to be exceeded")
+    parser.add_argument(
+        "--epoch",
+        default="10",
+        metavar="N|Ns",
+        help="decide anew every N steps, or every N seconds as in 5s (default 10)",
+    )
+    parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="a policy other than the shipped one"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="decide and log, but write nothing; needs no rights"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse to run the script where it cannot be governed"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="the run directory (default: a new one)"
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="the target is a module")
+    parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the target; return its exit code."""
+    from orin_gov.policy.objective import Objective
+    from orin_gov.supervisor import Settings, supervise
+    from orin_gov.windows import parse_epoch
+    from orin_gov.workload.launch import launch, resolve_target
+    from orin_gov.workload.ring import make_ring
+
+    target = resolve_target(arguments.target, arguments.module)
+    cap = arguments.power_cap
+    settings = Settings(
+        board=arguments.board,
+        objective=Objective(
+            name=arguments.objective,
+            max_slowdown=parse_share(arguments.max_slowdown),
+            power_cap_w=None if cap is None else parse_number(cap, "--power-cap"),
+        ),
+        epoch=parse_epoch(arguments.epoch),
+        policy=arguments.policy,
+        dry_run=arguments.dry_run,
+        strict=arguments.strict,
+        output=arguments.output,
+    )
+    ring = make_ring()
+    try:
+        return supervise(settings, target.name, target.hooked, lambda fd: launch(target, fd), ring)
+    finally:
+        os.close(ring)
+
+
+def parse_share(text: str) -> float:
+    """Return `10%` or `0.1` as 0.1.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    scale = 0.01 if text.endswith("%") else 1.0
+    return parse_number(text.removesuffix("%"), "--max-slowdown") * scale
+
+
+def parse_number(text: str, option: str) -> float:
+    """Return the number in `text`.
+
+    Raises:
+        UsageError: there is none.
+    """
+    from orin_gov.errors import UsageError
+
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option} is {text!r}, expected a number") from None

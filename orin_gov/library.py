@@ -1,0 +1,171 @@
+"""The library: governing a training loop of one's own, with the same supervisor beside it."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import orin_gov
+from orin_gov.errors import BoardError, UsageError
+from orin_gov.phases import DATA, PHASES
+from orin_gov.workload.marker import Marker
+from orin_gov.workload.ring import make_ring
+from orin_gov.workload.session import attach, current_marker, detach
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Governor:
+    """Governs the GPU while the body of a with statement trains.
+
+        with orin_gov.Governor(objective="energy", max_slowdown=0.05) as gov:
+            for batch in gov.steps(loader):
+                with gov.phase("forward"):
+                    loss = model(batch)
+
+    The supervisor is a process of its own: this one never waits for it, and trains on if it dies.
+    Inside a script that `orin-gov run` already governs, this only adds its marks to that run.
+    Phases are marked by the hooks in torch as well; `phase` is for what they cannot see.
+
+    Thread-safety: one training thread; phases begun in another one meanwhile are not marked.
+    """
+
+    def __init__(
+        self,
+        objective: str = "energy",
+        max_slowdown: float = 0.10,
+        power_cap_w: float | None = None,
+        epoch: str = "10",
+        board: str | None = None,
+        policy: str | os.PathLike[str] | None = None,
+        output: str | os.PathLike[str] | None = None,
+        dry_run: bool = False,
+        strict: bool = False,
+    ) -> None:
+        self._options: dict[str, Any] = {
+            "objective": objective,
+            "max_slowdown": max_slowdown,
+            "power_cap_w": power_cap_w,
+            "epoch": epoch,
+            "board": board,
+            "policy": None if policy is None else os.fspath(policy),
+            "output": None if output is None else os.fspath(output),
+            "dry_run": dry_run,
+            "strict": strict,
+            "name": Path(sys.argv[0] or "python").name,
+            "pid": os.getpid(),
+        }
+        self._supervisor: subprocess.Popen[str] | None = None
+        self._marker: Marker | None = None
+        self.run_directory: Path | None = None
+
+    def __enter__(self) -> "Governor":
+        """Start governing.
+
+        Raises:
+            BoardError: there is no board to govern, or an option is wrong; the message says which.
+        """
+        self._marker = current_marker()
+        if self._marker is not None:
+            return self
+        ring = make_ring()
+        try:
+            self._supervisor = _spawn(ring)
+            self._hand_over()
+            self._marker = attach(os.dup(ring))
+        finally:
+            os.close(ring)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop governing; returns when the board is put back and the summary printed."""
+        if self._supervisor is None:
+            return
+        detach()
+        assert self._supervisor.stdin is not None
+        assert self._supervisor.stdout is not None
+        self._supervisor.stdin.close()
+        self._supervisor.wait()
+        self._supervisor.stdout.close()
+        self._supervisor = None
+
+    def steps(self, loader: Iterable[T]) -> Iterator[T]:
+        """Yield the batches of `loader`; each one is a step, and fetching it is the data phase.
+
+        Without this, the steps of the optimizer are the steps.
+        """
+        marker = self._require_marker()
+        marker.explicit_steps = True
+        batches = iter(loader)
+        try:
+            while True:
+                with marker.phase(DATA):
+                    try:
+                        batch = next(batches)
+                    except StopIteration:
+                        return
+                yield batch
+                marker.step()
+        finally:
+            marker.explicit_steps = False
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Mark the body of a with statement as the phase `name`.
+
+        Raises:
+            UsageError: there is no such phase.
+        """
+        if name not in PHASES:
+            raise UsageError(f"phase is {name!r}, expected one of {', '.join(PHASES)}")
+        return self._require_marker().phase(PHASES.index(name))
+
+    def add_work(self, units: float) -> None:
+        """Add tokens or samples to the step under way, where the hooks in torch cannot count them."""
+        self._require_marker().add_work(units)
+
+    def _require_marker(self) -> Marker:
+        if self._marker is None:
+            raise UsageError("use the governor inside its with statement")
+        return self._marker
+
+    def _hand_over(self) -> None:
+        """Send the options to the supervisor and wait until it governs."""
+        assert self._supervisor is not None
+        assert self._supervisor.stdin is not None
+        assert self._supervisor.stdout is not None
+        self._supervisor.stdin.write(json.dumps(self._options) + "\n")
+        self._supervisor.stdin.flush()
+        answer = json.loads(self._supervisor.stdout.readline() or "{}")
+        if "run_directory" not in answer:
+            self._supervisor.stdin.close()
+            self._supervisor.wait()
+            self._supervisor = None
+            raise BoardError(answer.get("error", "the supervisor did not start"))
+        self.run_directory = Path(answer["run_directory"])
+
+
+def _spawn(ring: int) -> subprocess.Popen[str]:
+    # By its file, not by name: the package may be importable here only through sys.path.
+    package_root = str(Path(orin_gov.__file__).parents[1])
+    path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))
+    return subprocess.Popen(
+        [sys.executable, "-m", "orin_gov.attached", str(ring)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=(ring,),
+        env=dict(os.environ, PYTHONPATH=path),
+        text=True,
+    )

@@ -1,0 +1,172 @@
+"""Writing the run directory, so that it can be read to the last complete record after a crash.
+
+manifest.json    what was run, on which board, under which settings
+samples.arrows   power of each rail and the clock, one row each 50 ms   (Arrow IPC stream)
+steps.arrows     time, work and energy by phase of each step            (Arrow IPC stream)
+decisions.jsonl  one decision a line: state, target, path, reason, outcome
+summary.json     the figures the run ended with
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import numpy as np
+import pyarrow as pa
+
+from orin_gov._sampler import Samples
+from orin_gov.errors import RunDirectoryError
+from orin_gov.phases import PHASES
+from orin_gov.windows import MeasuredStep
+
+VERSION = 1
+GRID_NS = 50_000_000
+"""Samples are recorded as mean power over this grid: the energy integral's own differences."""
+
+BATCH_ROWS = 200
+
+
+class _Table:
+    """An Arrow IPC stream file that rows are appended to, a batch at a time."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._sink = pa.OSFile(str(path), "wb")
+        self._writer = pa.ipc.new_stream(self._sink, schema)
+        self._schema = schema
+        self._rows: list[Mapping[str, Any]] = []
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= BATCH_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._rows:
+            self._writer.write_batch(pa.RecordBatch.from_pylist(self._rows, self._schema))
+            self._rows = []
+
+    def close(self) -> None:
+        self.flush()
+        self._writer.close()
+        self._sink.close()
+
+
+def create_run_directory(path: Path) -> None:
+    """Make the run directory.
+
+    Raises:
+        RunDirectoryError: it exists already, or cannot be made.
+    """
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        raise RunDirectoryError(
+            f"{path} exists already and is left alone; name another with --output"
+        ) from None
+    except OSError as error:
+        raise RunDirectoryError(
+            f"cannot make {path}: {error.strerror}; name another place with --output"
+        ) from error
+
+
+class RunWriter:
+    """Writes one run directory; a context manager. Not thread-safe."""
+
+    def __init__(self, path: Path, rails: Sequence[str]) -> None:
+        self.path = path
+        self._rails = tuple(rails)
+        self._last: tuple[int, np.ndarray[Any, np.dtype[np.float64]]] | None = None
+        rail_columns = [(f"power_{rail}_w", pa.float32()) for rail in rails]
+        self._samples = _Table(
+            path / "samples.arrows",
+            pa.schema([("t_ns", pa.int64()), ("clock_hz", pa.int64()), *rail_columns]),
+        )
+        self._steps = _Table(path / "steps.arrows", _step_schema(rails))
+        self._decisions: TextIO = (path / "decisions.jsonl").open("w", encoding="utf-8")
+
+    def __enter__(self) -> "RunWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._samples.close()
+        self._steps.close()
+        self._decisions.close()
+
+    def manifest(self, content: Mapping[str, Any]) -> None:
+        """Write what was run."""
+        _write_json(self.path / "manifest.json", {"version": VERSION, **content})
+
+    def summary(self, content: Mapping[str, Any]) -> None:
+        """Write what the run ended with."""
+        _write_json(self.path / "summary.json", {"version": VERSION, **content})
+
+    def samples(self, samples: Samples, clock_hz: int | None) -> None:
+        """Record mean power by rail, about every 50 ms, from the energy integral."""
+        for t_ns, energy_j, power_w in zip(
+            samples.t_ns.tolist(), samples.energy_j, samples.power_w, strict=True
+        ):
+            if self._last is None:
+                self._last = (t_ns, energy_j)
+            elif t_ns - self._last[0] >= GRID_NS:
+                mean_w = (energy_j - self._last[1]) / ((t_ns - self._last[0]) * 1e-9)
+                mean_w = np.where(np.isnan(power_w), np.nan, mean_w)
+                columns = zip(self._rails, mean_w.tolist(), strict=True)
+                row = {f"power_{rail}_w": None if w != w else w for rail, w in columns}
+                self._samples.append({"t_ns": t_ns, "clock_hz": clock_hz, **row})
+                self._last = (t_ns, energy_j)
+
+    def step(self, measured: MeasuredStep, target_hz: int | None, epoch: int) -> None:
+        """Record one step; `target_hz` is None under the board's own governor."""
+        row: dict[str, Any] = {
+            "step": measured.step.number,
+            "epoch": epoch,
+            "begin_ns": measured.step.begin_ns,
+            "end_ns": measured.step.end_ns,
+            "duration_s": measured.step.duration_s,
+            "work": measured.step.work,
+            "target_hz": target_hz,
+            "energy_j": measured.energy_j,
+        }
+        for phase in PHASES:
+            row[f"time_{phase}_s"] = measured.phase_time_s.get(phase, 0.0)
+            row[f"energy_{phase}_j"] = measured.phase_energy_j.get(phase, 0.0)
+        for rail in self._rails:
+            row[f"energy_{rail}_j"] = measured.rail_energy_j.get(rail)
+        self._steps.append(row)
+
+    def decision(self, content: Mapping[str, Any]) -> None:
+        """Record one decision, and flush all tables: a decision epoch is what a crash may cost."""
+        self._decisions.write(json.dumps(content) + "\n")
+        self._decisions.flush()
+        self._steps.flush()
+        self._samples.flush()
+
+
+def _step_schema(rails: Sequence[str]) -> pa.Schema:
+    integers = ("step", "epoch", "begin_ns", "end_ns", "target_hz")
+    phase_columns = [
+        f"{kind}_{phase}_{unit}"
+        for phase in PHASES
+        for kind, unit in (("time", "s"), ("energy", "j"))
+    ]
+    floats = [
+        "duration_s",
+        "work",
+        "energy_j",
+        *phase_columns,
+        *(f"energy_{rail}_j" for rail in rails),
+    ]
+    return pa.schema(
+        [*((name, pa.int64()) for name in integers), *((name, pa.float64()) for name in floats)]
+    )
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,59 @@
+"""Waiting for the script while signals come: whose they are, and what reaches it."""
+
+import signal
+from collections.abc import Callable
+from typing import Protocol
+
+WATCHED = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD})
+LOOK_S = 0.2
+
+
+class Workload(Protocol):
+    """What is being governed: its process id, its exit code once it has ended, a way to signal it."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it runs."""
+
+    def send_signal(self, number: int, /) -> None:
+        """Send it a signal; one that has ended is left in peace."""
+
+
+def block_signals() -> None:
+    """Keep the watched signals for `wait_for`; threads started later leave them alone as well."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+
+
+def wait_for(workload: Workload, look: Callable[[], None]) -> int:
+    """Return the workload's exit code once it has ended; `look` is called a few times a second.
+
+    Ctrl-C reaches the script from the terminal itself; a signal sent to us alone is passed on. The
+    second interrupt becomes SIGTERM, the third SIGKILL. SIGTERM and SIGHUP are passed on once.
+    """
+    interrupts = 0
+    passed_on = set()
+    while (code := workload.poll()) is None:
+        look()
+        info = signal.sigtimedwait(WATCHED, LOOK_S)
+        if info is None or info.si_signo == signal.SIGCHLD:
+            continue
+        from_terminal = info.si_code > 0  # SI_KERNEL; a process that sent it gives 0 or less
+        if info.si_signo == signal.SIGINT:
+            interrupts += 1
+            if interrupts > 1:
+                workload.send_signal(signal.SIGTERM if interrupts == 2 else signal.SIGKILL)
+            elif not from_terminal:
+                workload.send_signal(signal.SIGINT)
+        elif info.si_signo not in passed_on:
+            passed_on.add(info.si_signo)
+            if not from_terminal:
+                workload.send_signal(info.si_signo)
+    return code
+
+
+def shell_code(returncode: int) -> int:
+    """Return the exit code a shell would show: death by signal n is 128 + n."""
+    return returncode if returncode >= 0 else 128 - returncode

@@ -1,0 +1,165 @@
+"""The plain view: one line a decision epoch and a summary, on stderr; stdout is the script's."""
+
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from orin_gov.board.probe import Board
+from orin_gov.policy.governor import Decision
+from orin_gov.policy.objective import Objective
+
+if TYPE_CHECKING:
+    from orin_gov.engine import EpochRecord
+
+NAME = "orin-gov"
+LABEL_WIDTH = 10
+
+
+def _say(line: str | Text, style: str = "") -> None:
+    # soft_wrap: a log file gets one line an epoch, whatever the width of a terminal.
+    console = Console(stderr=True, highlight=False)
+    console.print(
+        Text.assemble((f"{NAME} ", "bold cyan"), (line, style)) if isinstance(line, str) else line,
+        soft_wrap=True,
+    )
+
+
+def print_warning(message: str) -> None:
+    """Print a warning."""
+    _say(f"warning: {message}", "yellow")
+
+
+def print_error(message: str) -> None:
+    """Print an error, as the last line before a command ends."""
+    _say(f"error: {message}", "bold red")
+
+
+def print_start(name: str, board: Board, governing: bool, objective: Objective) -> None:
+    """Say what is about to run, where, and what will be done to it."""
+    doing = f"governing for {objective.name}, at most {objective.max_slowdown:.0%} slower"
+    _say(
+        f"{name} on {board.identity.title}; {doing if governing else 'measuring only, nothing is written'}"
+    )
+
+
+def print_epoch(record: "EpochRecord") -> None:
+    """Print one decision epoch: what was measured, and what was decided."""
+    _say(epoch_line(record))
+
+
+def epoch_line(record: "EpochRecord") -> str:
+    """Return one decision epoch as a line."""
+    window, outcome = record.window, record.outcome
+    measured = [
+        f"epoch {record.number:<3}",
+        f"{record.state.value:<8}",
+        f"{megahertz(window.target_hz or window.frequency_hz):>8}",
+        f"{per_step(window.duration_s, window.steps, 's')}{signed(outcome.slowdown)}",
+        f"{window.power_w:5.1f} W" if window.power_w is not None else "   no power",
+    ]
+    if window.steps:
+        saved = None if outcome.saving is None else -outcome.saving
+        measured.append(f"{per_step(window.energy_j, window.steps, 'J')}{signed(saved)}")
+    return f"{'  '.join(measured)}  -> {decision_words(record.decision)}"
+
+
+def decision_words(decision: Decision) -> str:
+    """Return a decision in words: where to, why, and along which path of the tree."""
+    to = "own governor" if decision.target_hz is None else megahertz(decision.target_hz)
+    words = f"{decision.state.value} {to}: {decision.reason}"
+    if decision.path:
+        words += f" ({', '.join(decision.path)})"
+    if decision.predicted_saving is not None and decision.predicted_slowdown is not None:
+        words += f"; expects {-decision.predicted_saving:+.1%} energy, {decision.predicted_slowdown:+.1%} time"
+    return words
+
+
+def megahertz(hz: float | None) -> str:
+    """Return a frequency for people; a dash where it is missing."""
+    return "- MHz" if hz is None else f"{hz / 1e6:.0f} MHz"
+
+
+def per_step(value: float | None, steps: int, unit: str) -> str:
+    """Return a mean per step with its unit, or the whole value where there are no steps."""
+    if value is None:
+        return f"no {unit}"
+    return f"{value / steps:.3g} {unit}/step" if steps else f"{value:.3g} {unit}"
+
+
+def signed(share: float | None) -> str:
+    """Return a change in percent, padded; blanks where it is not known."""
+    return f" {share:+6.1%}" if share is not None else "       "
+
+
+def print_end(summary: Mapping[str, Any], path: Path, name: str, board: Board) -> None:
+    """Print the summary of a run."""
+    virtual = " (simulated)" if summary["virtual"] else ""
+    print(file=sys.stderr)
+    _say(f"{name} on {board.identity.title}", "bold")
+    for label, text in _end_lines(summary, virtual):
+        _say(Text.assemble((f"  {label:<{LABEL_WIDTH}}", "cyan"), text))
+    for warning in summary["warnings"]:
+        print_warning(warning)
+    _say(Text.assemble((f"  {'run':<{LABEL_WIDTH}}", "cyan"), str(path)))
+    _say(
+        Text.assemble(
+            (f"  {'next':<{LABEL_WIDTH}}", "cyan"), f"{NAME} explain {shlex.quote(str(path))}"
+        )
+    )
+
+
+def _end_lines(summary: Mapping[str, Any], virtual: str) -> Iterable[tuple[str, str]]:
+    if summary["steps"]:
+        yield "steps", _steps_words(summary, virtual)
+    yield "energy", _change_words(summary, "energy_change", virtual)
+    budget = f"; budget {summary['max_slowdown']:+.0%}"
+    yield "time", _change_words(summary, "time_change", virtual) + budget
+    yield "clock", _clock_words(summary["clock_s"])
+    yield "sensors", _sensor_words(summary)
+
+
+def _steps_words(summary: Mapping[str, Any], virtual: str) -> str:
+    joules = summary["step_energy_j"]
+    each = "energy missing" if joules is None else f"{joules:.3g} J"
+    whole = "" if joules is None else f", {summary['steps_energy_j']:.4g} J"
+    return (
+        f"{summary['steps']} of {summary['step_time_s']:.3g} s and {each} each; "
+        f"in all {summary['steps_time_s']:.4g} s{whole}{virtual}"
+    )
+
+
+def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:
+    found = summary[key]
+    counts = (
+        f"{summary['windows_governed']} governed, {summary['windows_baseline']} baseline windows"
+    )
+    if found is None:
+        return f"no comparison: it takes 2 windows each, there were {counts}"
+    return (
+        f"{found['value']:+.1%} per {summary['unit']} (95 %: {found['low']:+.1%} to {found['high']:+.1%}; "
+        f"{counts}){virtual}"
+    )
+
+
+def _clock_words(clock_s: Mapping[str, float]) -> str:
+    total = sum(clock_s.values())
+    shares = {int(hz): seconds / total for hz, seconds in clock_s.items()} if total else {}
+    return ", ".join(
+        f"{megahertz(hz)} {share:.0%}" for hz, share in shares.items() if share >= 0.005
+    )
+
+
+def _sensor_words(summary: Mapping[str, Any]) -> str:
+    sampler = summary["sampler"]
+    rails = sampler["rails"].values()
+    reads, repeats, gaps, errors = (
+        sum(rail[count] for rail in rails) for count in ("reads", "repeats", "gaps", "errors")
+    )
+    repeated = f"{repeats / reads:.0%} repeats" if reads else "no reading"
+    lost = f", {summary['dropped_marks']} phase marks lost" if summary["dropped_marks"] else ""
+    return f"{len(rails)} rails at {sampler['rate_hz']:.0f} Hz, {repeated}, {gaps} gaps, {errors} errors{lost}"
