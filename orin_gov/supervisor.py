@@ -46,6 +46,7 @@ class Settings:
     """What the user chose for a run; the defaults are those of the command line."""
 
     board: str | None = None
+    root: Path = Path("/")
     objective: Objective = field(default_factory=Objective)
     epoch: Epoch = field(default_factory=Epoch)
     policy: Path | None = None
@@ -69,7 +70,7 @@ def supervise(settings: Settings, name: str, stepped: bool, start: Start, ring: 
     policy = load_policy(settings.policy)
     with ExitStack() as stack:
         virtual = stack.enter_context(_virtual_board(settings.board, ring))
-        board = open_board(virtual.root if virtual else Path("/"))
+        board = _open_board(virtual.root if virtual else settings.root)
         points = operating_points(board)
         obstacle = _obstacle(board, settings)
         governor = Governor(
@@ -185,6 +186,15 @@ def _virtual_board(name: str | None, ring: int) -> Iterator[VirtualBoard | None]
         raise UsageError(f"board is {name!r}, expected {VIRTUAL} and one of {', '.join(BOARDS)}")
     with VirtualBoard.start(name.removeprefix(VIRTUAL), ring) as virtual:
         yield virtual
+
+
+def _open_board(root: Path) -> Board:
+    try:
+        return open_board(root)
+    except BoardError as error:
+        raise UsageError(
+            f"{error}; to try it on a virtual board: orin-gov run --board {VIRTUAL}{BOARDS[0]} ..."
+        ) from error
 
 
 def operating_points(board: Board) -> tuple[int, ...]:

@@ -20,6 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--board", metavar="BOARD", help="virtual:agx-orin-64gb plays a board where there is none"
     )
     parser.add_argument(
+        "--root",
+        type=Path,
+        default=Path("/"),
+        metavar="DIR",
+        help="where the board's file system starts (default /)",
+    )
+    parser.add_argument(
         "--objective", default="energy", metavar="NAME", help="energy (default), edp, ed2p or time"
     )
     parser.add_argument(
@@ -63,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     cap = arguments.power_cap
     settings = Settings(
         board=arguments.board,
+        root=arguments.root,
         objective=Objective(
             name=arguments.objective,
             max_slowdown=parse_share(arguments.max_slowdown),

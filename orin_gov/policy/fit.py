@@ -43,7 +43,8 @@ def examples_of(
     reference_j, reference_s = baseline.energy_per_work_j, baseline.time_per_work_s
     energy = np.array([window.energy_per_work_j for window in windows], dtype=np.float64)
     time = np.array([window.time_per_work_s for window in windows], dtype=np.float64)
-    assert reference_j and reference_s, "a fit needs workloads whose baseline was measured"
+    assert reference_j, "a fit needs workloads whose baseline energy was measured"
+    assert reference_s, "a fit needs workloads whose baseline time was measured"
     return [
         Example(
             features=_vector(features_of(baseline, top_hz, budget)),
@@ -95,7 +96,7 @@ def _fit_tree(
     for index in range(tree.node_count):
         left, right = int(tree.children_left[index]), int(tree.children_right[index])
         if left < 0:
-            inside = [examples[i] for i in np.flatnonzero(leaf_of == index)]
+            inside = [examples[int(i)] for i in np.flatnonzero(leaf_of == index)]
             nodes.append(_leaf(inside, points_hz, objective))
         else:
             larger_left = tree.n_node_samples[left] >= tree.n_node_samples[right]

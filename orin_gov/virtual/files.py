@@ -29,12 +29,12 @@ class ValueFile:
     def overwrite(self, text: bytes) -> None:
         """Make the file hold `text` and a newline whatever another process wrote there.
 
-        One write covers the old text with blanks, then the file is cut: at every moment it reads
-        as the old or as the new value.
+        A read that overlaps a change of the file's size may see a cut number or NULs. So a file
+        first grows by blanks, never shrinks, and one write of its whole length changes the value;
+        blanks fill up before the newline.
         """
-        line = text + b"\n"
         size = os.fstat(self._fd).st_size
-        os.pwrite(self._fd, line.ljust(size), 0)
-        if size > len(line):
-            os.ftruncate(self._fd, len(line))
+        if size <= len(text):
+            os.pwrite(self._fd, b" " * (len(text) + 1 - size), size)
+        os.pwrite(self._fd, text.ljust(size - 1) + b"\n", 0)
         self._shown = text

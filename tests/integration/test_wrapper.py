@@ -1,0 +1,312 @@
+"""The script runs as `python train.py` would run it: every rule against a real process."""
+
+import contextlib
+import hashlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import VIRTUAL, command
+
+LOOK = """
+import json, os, sys
+print(json.dumps({
+    "argv": sys.argv, "path": sys.path, "name": __name__, "file": globals().get("__file__"),
+    "cwd": os.getcwd(), "env": dict(os.environ), "stdin": sys.stdin.read(),
+    "descriptors": sorted(os.listdir("/proc/self/fd")),
+    "main": sys.modules["__main__"].__dict__ is globals(), "spec": __spec__ and [__spec__.name, __spec__.origin],
+    "package": __package__, "flags": repr(sys.flags), "mask": open("/proc/self/status").read().split("SigBlk:")[1].split()[0],
+    "finders": len(sys.meta_path), "orin": [k for k in sys.modules if k in ("torch", "numpy", "pyarrow")],
+}))
+"""
+
+GOVERNED = ("run", "--board", VIRTUAL, "--output", "run")
+
+
+def look(words: list[str], cwd: Path, **env: str) -> dict[str, object]:
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        input="from stdin",
+        env={**os.environ, **env},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("env", [{}, {"PYTHONPATH": "/somewhere"}, {"PYTHONPATH": ""}])
+@pytest.mark.parametrize(
+    "target",
+    [
+        ["look.py", "--epoch", "5", "-h"],
+        ["-m", "package.look", "--board", "x"],
+        ["--", sys.executable, "look.py", "a b"],
+    ],
+)
+def test_the_script_sees_what_it_would_see_without_us(
+    tmp_path: Path, target: list[str], env: dict[str, str]
+) -> None:
+    (tmp_path / "look.py").write_text(LOOK)
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/look.py").write_text(LOOK)
+    plain = target[1:] if target[0] == "--" else [sys.executable, *target]
+    expected = look(plain, tmp_path, **env)
+    seen = look(command(*GOVERNED, *target), tmp_path, **env)
+    # The one trace: the finder that waits for torch stands among the finders.
+    assert seen.pop("finders") == expected.pop("finders") + 1  # type: ignore[operator]
+    assert seen == expected
+
+
+def test_a_command_that_is_no_python_keeps_its_environment(tmp_path: Path) -> None:
+    expected = subprocess.run(["env"], capture_output=True, text=True, cwd=tmp_path).stdout
+    seen = subprocess.run(
+        command(*GOVERNED, "--", "env"), capture_output=True, text=True, cwd=tmp_path
+    ).stdout
+    assert sorted(seen.splitlines()) == sorted(expected.splitlines())
+
+
+def test_a_sitecustomize_of_the_users_own_still_runs(tmp_path: Path, script) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text("import builtins; builtins.theirs = 1")
+    path = script("print(theirs, __import__('sitecustomize').__file__)")
+    done = subprocess.run(
+        command(*GOVERNED, path),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"1 {tmp_path}/site/sitecustomize.py\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("pass", 0),
+        ("raise SystemExit(3)", 3),
+        ("raise ValueError('theirs')", 1),
+        ("import sys; sys.exit('words')", 1),
+        ("import os; os._exit(9)", 9),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", 139),
+        ("import os; os.fork(); os._exit(4)", 4),
+    ],
+)
+def test_the_exit_code_is_the_scripts(orin_gov, script, body: str, code: int) -> None:
+    done = orin_gov(*GOVERNED, script(body))
+    assert done.returncode == code
+    assert done.stdout == ""
+
+
+def test_a_traceback_reads_as_without_us(orin_gov, script, tmp_path: Path) -> None:
+    path = script("def f():\n    raise ValueError('theirs')\nf()\n")
+    expected = subprocess.run([sys.executable, path], capture_output=True, text=True).stderr
+    assert expected in orin_gov(*GOVERNED, path).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["missing.py"], 127, "no such script"),
+        (["--", "no-such-command"], 127, "command not found"),
+        (["--", "./plain.txt"], 126, "not executable"),
+        (["broken.py"], 1, "not Python: "),
+        (["binary.py"], 1, "not Python: "),
+        ([], 2, "nothing to run"),
+        (["--"], 2, "nothing to run"),
+        (["--no-such-option", "ok.py"], 2, "unrecognized arguments"),
+        (["--epoch", "often", "ok.py"], 2, "expected steps"),
+        (["--epoch", "0", "ok.py"], 2, "expected steps"),
+        (["--objective", "speed", "ok.py"], 2, "expected one of energy"),
+        (["--max-slowdown", "much", "ok.py"], 2, "expected a number"),
+        (["--max-slowdown", "-1", "ok.py"], 2, "expected a share"),
+        (["--power-cap", "0", "ok.py"], 2, "more than 0"),
+        (["--board", "virtual:tx1", "ok.py"], 2, "agx-orin-64gb"),
+        (["--board", "agx-orin", "ok.py"], 2, "virtual:"),
+        (["--policy", "missing.json", "ok.py"], 125, "missing.json"),
+        (["--output", ".", "ok.py"], 125, "exists already"),
+        (["--output", "plain.txt/run", "ok.py"], 125, "cannot make"),
+    ],
+)
+def test_wrong_input_ends_in_one_clear_line_and_its_code(
+    orin_gov, tmp_path: Path, words: list[str], code: int, says: str
+) -> None:
+    (tmp_path / "ok.py").write_text("print('ran')")
+    (tmp_path / "plain.txt").write_text("text")
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "binary.py").write_bytes(b"\x7fELF\0\1")
+    before = sorted(tmp_path.iterdir())
+    board = [] if "--board" in words else ["--board", VIRTUAL]
+    done = orin_gov("run", *board, *words)
+    assert done.returncode == code, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert says in last
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_without_a_board_it_refuses_and_names_the_option(orin_gov, script, tmp_path: Path) -> None:
+    done = orin_gov("run", "--root", tmp_path, script("print('ran')"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "--board virtual:agx-orin-64gb" in done.stderr
+
+
+def test_a_directory_with_a_main_runs_as_python_runs_it(orin_gov, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app/__main__.py").write_text("print('app')")
+    assert orin_gov(*GOVERNED, "app").stdout == "app\n"
+
+
+def test_megabytes_of_output_pass_unchanged(script, tmp_path: Path) -> None:
+    path = script(
+        "import sys\nfor i in range(20):\n    sys.stdout.buffer.write(bytes(range(256)) * 4096)\n"
+    )
+    done = subprocess.run(command(*GOVERNED, path), cwd=tmp_path, capture_output=True, check=True)
+    expected = hashlib.sha256(bytes(range(256)) * 4096 * 20).digest()
+    assert hashlib.sha256(done.stdout).digest() == expected
+
+
+def test_a_broken_torch_breaks_the_script_as_it_would_alone(
+    orin_gov, script, tmp_path: Path
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text("raise ImportError('libcudart.so.12: not found')")
+    done = orin_gov(*GOVERNED, script("import torch"))
+    assert done.returncode == 1
+    assert "ImportError: libcudart.so.12: not found" in done.stderr
+
+
+def test_a_torch_without_what_we_hook_is_left_alone(orin_gov, script, tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text("value = 42")
+    done = orin_gov(*GOVERNED, script("import torch; print(torch.value)"))
+    assert (done.returncode, done.stdout) == (0, "42\n")
+    assert "cannot be hooked" in done.stderr
+
+
+SIGNALS = """
+import os, signal, sys, time
+def said(number, frame):
+    os.write(1, signal.Signals(number).name.encode() + b"\\n")  # print() is not re-entrant
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, said)
+print("ready", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+def read_line(descriptor: int) -> str:
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(descriptor, 1)
+        assert byte, f"the stream ended after {line!r}"
+        line += byte
+    return line.decode().strip()
+
+
+def start_on_a_terminal(words: list[str], cwd: Path) -> tuple[int, int, int]:
+    """Start a command on a new terminal; return its pid, the terminal, and its stdout."""
+    reader, writer = os.pipe()
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.dup2(writer, 1)
+        os.execv(words[0], words)
+    os.close(writer)
+    return pid, terminal, reader
+
+
+def exit_code_on_terminal(pid: int, terminal: int, stdout: int) -> int:
+    """Read the terminal to its end (or the summary would wait for room); return the exit code."""
+    with contextlib.suppress(OSError):  # EIO: the last process on it has ended
+        while os.read(terminal, 4096):
+            pass
+    os.close(terminal)
+    os.close(stdout)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_ctrl_c_reaches_the_script_then_term_then_kill(script, tmp_path: Path) -> None:
+    pid, terminal, stdout = start_on_a_terminal(command(*GOVERNED, script(SIGNALS)), tmp_path)
+    assert read_line(stdout) == "ready"
+    os.write(terminal, b"\x03")
+    assert read_line(stdout) == "SIGINT"
+    os.write(terminal, b"\x03")
+    assert {read_line(stdout), read_line(stdout)} == {"SIGINT", "SIGTERM"}
+    os.write(terminal, b"\x03")
+    assert exit_code_on_terminal(pid, terminal, stdout) == 137
+
+
+def test_ctrl_c_reaches_the_script_only_once(script, tmp_path: Path) -> None:
+    body = """
+import time
+print("ready", flush=True)
+try:
+    while True: time.sleep(0.01)
+except KeyboardInterrupt:
+    time.sleep(0.5)   # a second interrupt would end this clean-up
+    print("cleaned up", flush=True)
+    raise SystemExit(7)
+"""
+    pid, terminal, stdout = start_on_a_terminal(command(*GOVERNED, script(body)), tmp_path)
+    assert read_line(stdout) == "ready"
+    os.write(terminal, b"\x03")
+    assert read_line(stdout) == "cleaned up"
+    assert exit_code_on_terminal(pid, terminal, stdout) == 7
+
+
+@pytest.mark.parametrize(
+    ("number", "then"),
+    [
+        (signal.SIGTERM, ["SIGINT", "SIGTERM"]),  # not SIGTERM twice: it is passed on once
+        (signal.SIGHUP, ["SIGINT", "SIGTERM"]),
+        (signal.SIGINT, ["SIGTERM"]),  # the second interrupt is a SIGTERM
+    ],
+)
+def test_a_signal_sent_to_us_alone_is_passed_on(
+    script, tmp_path: Path, number: signal.Signals, then: list[str]
+) -> None:
+    process = subprocess.Popen(
+        command(*GOVERNED, script(SIGNALS)),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    stdout = process.stdout.fileno()
+    assert read_line(stdout) == "ready"
+    process.send_signal(number)
+    assert read_line(stdout) == number.name
+    if number is not signal.SIGINT:
+        process.send_signal(number)
+    for name in then:
+        process.send_signal(signal.SIGINT)
+        assert read_line(stdout) == name
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 137
+    assert process.stdout.read() == b""
+    process.stdout.close()
+
+
+def test_a_plain_signal_death_is_told_as_the_shell_tells_it(script, tmp_path: Path) -> None:
+    body = "import time\nprint('ready', flush=True)\ntime.sleep(60)"
+    process = subprocess.Popen(
+        command(*GOVERNED, script(body)), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    assert process.wait(20) == 143
+    process.stdout.close()
