@@ -76,5 +76,5 @@ $(INSTALLED): pyproject.toml setup.py $(wildcard ext/*)
 $(SHARE)/$(REVIEWS): | $(INSTALLED)
 	@echo "Fetching the review sentences ..."
 	@$(RUN) -m pip download -q --no-deps --no-binary vaderSentiment -d $(SHARE) vaderSentiment==3.3.1
-	@tar -xzO -f $(SHARE)/vaderSentiment-3.3.1.tar.gz --wildcards '*/hutto_ICWSM_2014.tar.gz' | \
-		tar -xz -C $(SHARE) --touch --strip-components=1 hutto_ICWSM_2014/$(REVIEWS)
+	@tar -xzOf $(SHARE)/vaderSentiment-3.3.1.tar.gz --wildcards '*/hutto_ICWSM_2014.tar.gz' | \
+		tar -xzOf - hutto_ICWSM_2014/$(REVIEWS) > $@

@@ -1,4 +1,4 @@
-"""Control of the GPU's frequency for one run: lock, journal, warden and actuator, given back together."""
+"""Control of the GPU's clock for one run: lock, journal, warden, actuator; given back as one."""
 
 import logging
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from orin_gov._actuator import Actuator, Transition
 from orin_gov.board.gpu import Gpu, Range
 from orin_gov.board.journal import Journal, begin_journal, exclusive, load_journal, restore
 from orin_gov.board.warden import Warden
+from orin_gov.errors import BoardError
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,8 @@ class Control:
 def take_control(root: Path, gpu: Gpu) -> Iterator[Control]:
     """Take control of `gpu`; on leaving, the board is as it was found, whatever happened.
 
+    Where it cannot be put back, that is logged, and the journal stays for `orin-gov restore`.
+
     Call it before any thread is started: it forks the warden. What an earlier, killed run left is
     restored first.
 
@@ -90,15 +93,21 @@ def take_control(root: Path, gpu: Gpu) -> Iterator[Control]:
             )
         control = Control(begin_journal(root, gpu))
         warden = Warden.fork(root, (lock,))
-        restored = False
         try:
             yield control
         finally:
-            try:
-                control.give_back()
-                restored = True
-            finally:
-                (warden.dismiss if restored else warden.abandon)()
+            _end(control, warden)
+
+
+def _end(control: Control, warden: Warden) -> None:
+    try:
+        control.give_back()
+    except BoardError as error:
+        # Said, not raised: what the script ended with is what the run must end with.
+        logger.error("%s", error)
+        warden.abandon()
+    else:
+        warden.dismiss()
 
 
 def restore_board(root: Path) -> Range | None:

@@ -1,7 +1,6 @@
 """The energy timeline: how many joules each rail took between any two moments."""
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +12,10 @@ LONGEST_HOLE = 0.05
 
 KEEP_NS = 120_000_000_000
 
+SILENT_NS = 1_000_000_000
+"""A rail without a reading for so long is not waited for, nor looked for before a span."""
+
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    t_ns: npt.NDArray[np.int64]
-    energy_j: Floats
-    missing_ns: Floats
-    unread: Floats  # how many samples so far lacked a reading, by rail
-    count: Floats  # how many samples so far
 
 
 class EnergyTimeline:
@@ -30,27 +23,27 @@ class EnergyTimeline:
 
     def __init__(self, rails: tuple[str, ...]) -> None:
         self.rails = rails
-        self._chunks: deque[_Chunk] = deque()
-        self._count = 0.0
-        self._unread = np.zeros(len(rails))
+        self._chunks: deque[Samples] = deque()
+        self._read_until_ns = np.zeros(len(rails), dtype=np.int64)
 
     def append(self, samples: Samples) -> None:
         """Add what the sampler drained; times must go on from the last call's."""
         if not len(samples.t_ns):
             return
-        unread = self._unread + np.cumsum(np.isnan(samples.power_w), axis=0)
-        count = self._count + np.arange(1, len(samples.t_ns) + 1, dtype=np.float64)
-        self._chunks.append(
-            _Chunk(samples.t_ns, samples.energy_j, samples.missing_ns, unread, count)
-        )
-        self._unread, self._count = unread[-1], float(count[-1])
+        self._chunks.append(samples)
+        read_ns = np.where(np.isnan(samples.power_w), 0, samples.t_ns[:, None])
+        self._read_until_ns = np.maximum(self._read_until_ns, read_ns.max(axis=0))
         while len(self._chunks) > 1 and self._chunks[1].t_ns[0] < samples.t_ns[-1] - KEEP_NS:
             self._chunks.popleft()
 
     @property
     def covered_until_ns(self) -> int | None:
-        """Time of the newest sample, or None before the first."""
-        return int(self._chunks[-1].t_ns[-1]) if self._chunks else None
+        """Time until which every rail that is being read has been read, or None before the first."""
+        if not self._chunks:
+            return None
+        newest_ns = int(self._chunks[-1].t_ns[-1])
+        spoke = self._read_until_ns[self._read_until_ns > newest_ns - SILENT_NS]
+        return int(spoke.min()) if len(spoke) else newest_ns
 
     def between(self, edges_ns: npt.NDArray[np.int64]) -> Floats:
         """Return joules, shape [spans, rails], of the spans given as edges [spans, 2].
@@ -58,27 +51,44 @@ class EnergyTimeline:
         NaN stands where a rail was not measured for more than 5 % of a span, or a span lies outside
         what is kept.
         """
-        if not self._chunks or not len(self.rails):
-            return np.full((len(edges_ns), len(self.rails)), np.nan)
-        t_ns = np.concatenate([chunk.t_ns for chunk in self._chunks])
-        energy = _differences(edges_ns, t_ns, [chunk.energy_j for chunk in self._chunks])
-        hole = _differences(edges_ns, t_ns, [chunk.missing_ns for chunk in self._chunks])
-        unread = _differences(edges_ns, t_ns, [chunk.unread for chunk in self._chunks])
-        count = _differences(edges_ns, t_ns, [chunk.count[:, None] for chunk in self._chunks])
-        length_ns = (edges_ns[:, 1] - edges_ns[:, 0])[:, None]
-        outside = (edges_ns[:, :1] < t_ns[0]) | (edges_ns[:, 1:] > t_ns[-1])
-        bad = outside | (hole > LONGEST_HOLE * length_ns) | (unread > LONGEST_HOLE * count + 1e-9)
-        return np.where(bad, np.nan, energy)
+        joules = np.full((len(edges_ns), len(self.rails)), np.nan)
+        chunks = self._chunks_since(int(edges_ns.min()) - SILENT_NS) if len(edges_ns) else []
+        if not chunks:
+            return joules
+        t_ns = np.concatenate([chunk.t_ns for chunk in chunks])
+        power = np.concatenate([chunk.power_w for chunk in chunks])
+        energy = np.concatenate([chunk.energy_j for chunk in chunks])
+        missing = np.concatenate([chunk.missing_ns for chunk in chunks])
+        for rail in range(len(self.rails)):
+            # Only at a reading is a rail's sum up to date; in between it is a line.
+            read = ~np.isnan(power[:, rail])
+            if read.any():
+                joules[:, rail] = _between(
+                    edges_ns, t_ns[read], energy[read, rail], missing[read, rail]
+                )
+        return joules
+
+    def _chunks_since(self, begin_ns: int) -> list[Samples]:
+        chunks: list[Samples] = []
+        for chunk in reversed(self._chunks):
+            if chunk.t_ns[-1] < begin_ns:
+                break
+            chunks.append(chunk)
+        return chunks[::-1]
 
 
-def _differences(
-    edges_ns: npt.NDArray[np.int64], t_ns: npt.NDArray[np.int64], parts: list[Floats]
+def _between(
+    edges_ns: npt.NDArray[np.int64],
+    t_ns: npt.NDArray[np.int64],
+    energy_j: Floats,
+    missing_ns: Floats,
 ) -> Floats:
-    values = np.concatenate(parts)
+    """Return one rail's joules of each span, from its sums at its readings."""
+    outside = (edges_ns[:, 0] < t_ns[0]) | (edges_ns[:, 1] > t_ns[-1])
     # Relative times keep nanoseconds exact in the interpolation's floating point.
-    edges, times = (edges_ns - t_ns[0]).astype(np.float64), (t_ns - t_ns[0]).astype(np.float64)
-    columns = [
-        np.interp(edges[:, 1], times, column) - np.interp(edges[:, 0], times, column)
-        for column in values.T
-    ]
-    return np.stack(columns, axis=1)
+    edges = (np.clip(edges_ns, t_ns[0], t_ns[-1]) - t_ns[0]).astype(np.float64)
+    times = (t_ns - t_ns[0]).astype(np.float64)
+    begin, end = edges[:, 0], edges[:, 1]
+    energy = np.interp(end, times, energy_j) - np.interp(begin, times, energy_j)
+    hole = np.interp(end, times, missing_ns) - np.interp(begin, times, missing_ns)
+    return np.where(outside | (hole > LONGEST_HOLE * (end - begin)), np.nan, energy)

@@ -142,7 +142,7 @@ class Engine(threading.Thread):
     def _take_step(self, step: Step) -> None:
         if not step.number and not self._stepped:
             self._stepped = True
-            self._builder.begin(self._decision.target_hz, step.begin_ns)
+            self._builder.begin(self._builder.target_hz, step.begin_ns)
         measured = measure_step(step, self._timeline, self._board.total_rails)
         self.tally.add_step(measured)
         self._writer.step(measured, self._builder.target_hz, len(self.tally.epochs))
@@ -153,7 +153,7 @@ class Engine(threading.Thread):
         """End an epoch by time where no steps are seen."""
         if self._stepped and not self._ring.marks and now_ns - self._started_ns > QUIET_START_NS:
             self._stepped = False
-            self._builder.begin(self._decision.target_hz, now_ns)
+            self._builder.begin(self._builder.target_hz, now_ns)
         covered_ns = self._timeline.covered_until_ns or now_ns
         if not self._stepped and (window := self._builder.close_by_time(covered_ns)):
             self._end_epoch(window)

@@ -15,7 +15,7 @@ from orin_gov import __version__
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler
 from orin_gov.board.probe import Board, open_board
-from orin_gov.control import Control, take_control
+from orin_gov.control import Control, restore_board, take_control
 from orin_gov.engine import Engine
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.policy.governor import Governor
@@ -71,6 +71,8 @@ def supervise(settings: Settings, name: str, stepped: bool, start: Start, ring: 
     with ExitStack() as stack:
         virtual = stack.enter_context(_virtual_board(settings.board, ring))
         board = _open_board(virtual.root if virtual else settings.root)
+        if not settings.dry_run and not board.problems():
+            _restore_left(board.root)
         points = operating_points(board)
         obstacle = _obstacle(board, settings)
         governor = Governor(
@@ -154,12 +156,15 @@ class _Run:
         if not engine.is_alive() and not self._warned:
             # A fault of ours (its traceback is on stderr) must not cost the user the training.
             self._warned = True
+            print_warning("the governor failed; putting the board back, the script runs on")
             self._give_back()
-            print_warning("the governor failed; the board is put back and the script runs on")
 
     def _give_back(self) -> None:
-        if self._control is not None:
-            self._control.give_back()
+        try:
+            if self._control is not None:
+                self._control.give_back()
+        except BoardError as error:
+            print_warning(str(error))
 
 
 def load_policy(path: Path | None) -> Policy:
@@ -195,6 +200,15 @@ def _open_board(root: Path) -> Board:
         raise UsageError(
             f"{error}; to try it on a virtual board: orin-gov run --board {VIRTUAL}{BOARDS[0]} ..."
         ) from error
+
+
+def _restore_left(root: Path) -> None:
+    """Put back what a killed run left, before the limits are taken for the board's own cap."""
+    if restored := restore_board(root):
+        print_warning(
+            "an earlier run was killed; the GPU is back at "
+            f"{restored.min_hz / 1e6:.0f}-{restored.max_hz / 1e6:.0f} MHz"
+        )
 
 
 def operating_points(board: Board) -> tuple[int, ...]:

@@ -83,9 +83,7 @@ def measure_step(step: Step, timeline: EnergyTimeline, total: Sequence[str]) -> 
     )
 
 
-def module_energy(
-    joules: Floats, rails: Sequence[str], total: Sequence[str]
-) -> Floats:
+def module_energy(joules: Floats, rails: Sequence[str], total: Sequence[str]) -> Floats:
     """Sum the rails of the module's total, [spans, rails] to [spans]; NaN where one is missing."""
     if not set(total) <= set(rails):
         return np.full(len(joules), np.nan)
@@ -146,7 +144,9 @@ class WindowBuilder:
             self._telemetry.clocks_hz.append(clock_hz)
         if load is not None:
             self._telemetry.loads.append(load)
-        if clock_hz is not None and load is not None and self._telemetry_ns is not None:
+        if clock_hz is None or load is None:
+            return  # the next reading stands for the time since the last one
+        if self._telemetry_ns is not None:
             self._telemetry.cycles += clock_hz * load * (now_ns - self._telemetry_ns) * 1e-9
         self._telemetry_ns = now_ns
 

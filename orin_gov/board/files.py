@@ -1,4 +1,4 @@
-"""Reading the small text files of sysfs: missing is None, a wrong value is an error that says so."""
+"""Reading the small text files of sysfs: missing is None, a wrong value an error that says so."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from orin_gov.errors import BoardError
 
 
 def read_text(path: Path) -> str | None:
-    """Return the file's text without NULs and surrounding blanks, or None where it cannot be read."""
+    """Return the file's text without NULs and outer blanks, or None where it cannot be read."""
     try:
         return path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
     except OSError:

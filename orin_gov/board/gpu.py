@@ -1,4 +1,4 @@
-"""The GPU's frequency control: its devfreq folder, found by its device and never by a fixed path."""
+"""The GPU's frequency control: its devfreq folder, found by its device, not by a fixed path."""
 
 import os
 import re
@@ -26,7 +26,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One devfreq folder and its ascending frequency table in Hz."""
+    """One devfreq folder and its ascending frequency table in Hz, empty where there is none."""
 
     directory: Path
     table_hz: tuple[int, ...]
@@ -74,9 +74,7 @@ def _read_table(folder: Path) -> tuple[int, ...]:
     try:
         return tuple(sorted({int(word) for word in text.split()}))
     except ValueError:
-        raise BoardError(
-            f"{folder / 'available_frequencies'} holds {text!r}, expected integers in Hz"
-        ) from None
+        return ()  # a board that cannot be governed; `Board.problems` says what stands there
 
 
 def _read_settled(path: Path) -> int:

@@ -48,19 +48,29 @@ def identify(root: Path) -> Identity:
     compatible = read_text(root / "proc/device-tree/compatible")
     if compatible is None:
         raise BoardError(f"this is no Jetson: {root / 'proc/device-tree/compatible'} is missing")
-    # An emulated module ("...-as-p3701-0004") behaves as the one it plays, so the last one counts.
-    modules = [m for m in re.findall(r"p\d{4}-\d{4}", compatible) if m in MODULE_NAMES]
-    if not modules:
+    module = _module(compatible)
+    if module is None:
         raise BoardError(
-            f"unknown board: compatible is {compatible!r}, expected one of {', '.join(MODULE_NAMES)}"
+            f"unknown board: compatible is {compatible!r}, "
+            f"expected one of {', '.join(MODULE_NAMES)}"
         )
     return Identity(
-        module=modules[-1],
-        name=MODULE_NAMES[modules[-1]] + (" Super" if "-super" in compatible else ""),
+        module=module,
+        name=MODULE_NAMES[module] + (" Super" if "-super" in compatible else ""),
         model=read_text(root / "proc/device-tree/model"),
         l4t=_l4t_release(root),
         virtual=read_text(root / VIRTUAL_MARK),
     )
+
+
+def _module(compatible: str) -> str | None:
+    # The most specific entry stands first. An emulated module ("...-as-p3701-0004") behaves as the
+    # one it plays, so the last one of that entry counts.
+    for entry in compatible.split():
+        for match in reversed(re.findall(r"p\d{4}-\d{4}", entry)):
+            if match in MODULE_NAMES:
+                return str(match)
+    return None
 
 
 def _l4t_release(root: Path) -> str | None:

@@ -28,7 +28,7 @@ LOCK_PATIENCE_S = 0.5
 
 @dataclass(frozen=True)
 class Journal:
-    """What the GPU's limits were, and which frequencies we set since; read back after a crash."""
+    """What the GPU's limits were, and the last maxima we set since; read back after a crash."""
 
     path: Path
     gpu: Gpu
@@ -40,14 +40,13 @@ class Journal:
 
         The one before it is kept: a crash may fall between this note and the write.
         """
-        ours = (*self.ours_hz[-2:], target.min_hz, target.max_hz)
-        updated = replace(self, ours_hz=ours)
+        updated = replace(self, ours_hz=(*self.ours_hz[-1:], target.max_hz))
         _write(updated)
         return updated
 
 
 def journal_path(root: Path) -> Path:
-    """Return where the journal of the board under `root` lies: /run where allowed, else per user."""
+    """Return where the journal of the board under `root` is: /run where allowed, else per user."""
     run = root / "run"
     if os.access(run, os.W_OK):
         return run / "orin_gov" / "journal.json"
@@ -95,7 +94,9 @@ def load_journal(root: Path) -> Journal | None:
             ours_hz=tuple(int(hz) for hz in record["ours_hz"]),
         )
         boot = record["boot_id"]
-    except (ValueError, KeyError, TypeError) as error:
+        if not 0 <= journal.original.min_hz <= journal.original.max_hz:
+            raise ValueError(f"limits {journal.original}")
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise BoardError(f"{path} is no journal of orin_gov ({error!r}); remove it") from error
     if boot != _boot_id():
         path.unlink(missing_ok=True)
@@ -104,27 +105,32 @@ def load_journal(root: Path) -> Journal | None:
 
 
 def restore(journal: Journal) -> Range:
-    """Put the GPU's limits back as the journal says, remove it, and return what then reads back.
+    """Put the GPU's limits back as the journal says, remove it, and return them.
+
+    Where we never set anything, nothing is written: what the limits are now is not our doing.
 
     Raises:
         BoardError: the limits cannot be written or read; the journal then stays.
     """
-    target = limits_to_restore(journal.original, journal.ours_hz, journal.gpu.read_range())
-    try:
-        write_range(str(journal.gpu.directory), target.min_hz, target.max_hz)
-    except OSError as error:
-        raise BoardError(
-            f"cannot restore {error.filename}: {error.strerror}; as root: orin-gov restore"
-        ) from error
+    limits = journal.gpu.read_range()
+    if journal.ours_hz:
+        limits = limits_to_restore(journal.original, journal.ours_hz, limits)
+        try:
+            write_range(str(journal.gpu.directory), limits.min_hz, limits.max_hz)
+        except OSError as error:
+            raise BoardError(
+                f"cannot restore {error.filename}: {error.strerror}; "
+                "make it writable again, then: orin-gov restore"
+            ) from error
     journal.path.unlink(missing_ok=True)
-    return target
+    return limits
 
 
 def limits_to_restore(original: Range, ours_hz: tuple[int, ...], now: Range) -> Range:
     """Return the limits to write: the original ones, except where another writer set a new cap.
 
-    A maximum that is neither ours nor the original one belongs to another writer (nvpmodel, say)
-    and stays; the minimum is ours to lower again in any case.
+    `ours_hz` are the maxima we set. A maximum that is neither ours nor the original one belongs to
+    another writer (nvpmodel, say) and stays; the minimum is ours to lower again in any case.
     """
     foreign = now.max_hz != original.max_hz and now.max_hz not in ours_hz
     max_hz = now.max_hz if foreign else original.max_hz

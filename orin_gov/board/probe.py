@@ -3,9 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from orin_gov.board.files import read_text
 from orin_gov.board.gpu import Gpu, find_gpu
 from orin_gov.board.identity import Identity, identify
-from orin_gov.board.rails import Rail, find_rails, gpu_rail, sensor_averaging, total_rails
+from orin_gov.board.rails import (
+    Rail,
+    find_rails,
+    gpu_rail,
+    sensor_averaging,
+    total_rails,
+    unreadable_labels,
+)
 from orin_gov.errors import BoardError
 
 
@@ -66,10 +74,10 @@ def _gpu_problems(gpu: Gpu | None) -> list[Problem]:
             )
         ]
     if len(gpu.table_hz) < 2:
+        table = gpu.directory / "available_frequencies"
         return [
             Problem(
-                f"{gpu.directory}/available_frequencies has {len(gpu.table_hz)} entries, "
-                "a governor needs at least 2",
+                f"{table} holds {read_text(table)!r}, a governor needs at least 2 clocks in Hz",
                 "check that the BSP supports GPU frequency scaling (nvpmodel -q)",
             )
         ]
@@ -84,11 +92,19 @@ def _gpu_problems(gpu: Gpu | None) -> list[Problem]:
 def _rail_problems(board: Board) -> list[Problem]:
     labels = {rail.label for rail in board.rails}
     missing = [label for label in board.total_rails if label not in labels]
+    if missing and (hidden := unreadable_labels(board.root)):
+        folders = " ".join(f"{folder}/{{in,curr}}[123]_*" for folder in _folders(hidden))
+        return [
+            Problem(
+                f"no right to read {hidden[0]} and its like (JetPack 5 makes them mode 0400)",
+                f"run as root, or sudo chmod a+r {folders}",
+            )
+        ]
     if missing:
         return [
             Problem(
                 f"power rail{'s' if len(missing) > 1 else ''} {', '.join(missing)} not found",
-                "sudo modprobe ina3221 (and on JetPack 5 run as root: the labels are mode 0400)",
+                "sudo modprobe ina3221",
             )
         ]
     unreadable = [rail for rail in board.rails if not _readable(rail)]
@@ -101,6 +117,10 @@ def _rail_problems(board: Board) -> list[Problem]:
             )
         ]
     return []
+
+
+def _folders(files: list[Path]) -> list[Path]:
+    return sorted({file.parent for file in files})
 
 
 def _readable(rail: Rail) -> bool:

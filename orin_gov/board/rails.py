@@ -1,5 +1,6 @@
 """The INA3221 power rails: found by chip address and label, totalled as the board is wired."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,12 @@ def _rails_of(chip: Path) -> list[Rail]:
                 voltage, current = hwmon / f"in{channel}_input", hwmon / f"curr{channel}_input"
                 rails.append(Rail(label, chip.name, channel, voltage, current))
     return rails
+
+
+def unreadable_labels(root: Path) -> list[Path]:
+    """Return the label files that are there but may not be read, as on JetPack 5 without root."""
+    labels = (root / "sys/bus/i2c/drivers/ina3221").glob("*-004[0-3]/hwmon/hwmon*/in[123]_label")
+    return sorted(label for label in labels if not os.access(label, os.R_OK))
 
 
 def total_rails(module: str) -> tuple[str, ...]:

@@ -45,9 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _print_found(board: "Board") -> None:
     identity = board.identity
     print(f"board    {identity.title}, module {identity.module}")
-    print(
-        f"release  {f'L4T {identity.l4t}' if identity.l4t else 'unknown (no /etc/nv_tegra_release)'}"
-    )
+    release = f"L4T {identity.l4t}" if identity.l4t else "unknown (no /etc/nv_tegra_release)"
+    print(f"release  {release}")
     if board.gpu is not None:
         limits = board.gpu.read_range()
         print(f"gpu      {board.gpu.directory.name}, governor {board.gpu.governor()}")

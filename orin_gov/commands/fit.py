@@ -9,17 +9,23 @@ from pathlib import Path
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `orin-gov fit`."""
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the policy to write")
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help="the policy to write"
+    )
     parser.add_argument("--board", default="agx-orin-64gb", help="the virtual board")
-    parser.add_argument("--workloads", type=int, default=400, metavar="N", help="how many (default 400)")
+    parser.add_argument(
+        "--workloads", type=int, default=400, metavar="N", help="how many (default 400)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the workloads (default 0)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Fit and write the policy."""
-    from orin_gov.errors import OrinGovError
+    from orin_gov.errors import OrinGovError, UsageError
     from orin_gov.policy.tree import dump_policy
 
+    if arguments.workloads < 1:
+        raise UsageError(f"--workloads is {arguments.workloads}, expected at least 1")
     try:
         import sklearn
     except ImportError as error:
@@ -50,6 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
         "made_by": f"orin-gov fit --workloads {arguments.workloads} --seed {arguments.seed}",
     }
     policy = fit_policy(examples, board.frequencies_hz, card)
-    arguments.output.write_text(dump_policy(policy) + "\n", encoding="utf-8")
-    print(f"wrote {arguments.output}: {len(examples)} examples; see orin-gov explain {arguments.output}")
+    try:
+        arguments.output.write_text(dump_policy(policy) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OrinGovError(f"cannot write {arguments.output}: {error.strerror}") from error
+    print(
+        f"wrote {arguments.output}: {len(examples)} examples; see orin-gov explain {arguments.output}"
+    )
     return 0

@@ -45,6 +45,8 @@ def examples_of(
     time = np.array([window.time_per_work_s for window in windows], dtype=np.float64)
     assert reference_j, "a fit needs workloads whose baseline energy was measured"
     assert reference_s, "a fit needs workloads whose baseline time was measured"
+    assert np.isfinite(energy).all(), "a fit needs the energy of every operating point"
+    assert np.isfinite(time).all(), "a fit needs the time of every operating point"
     return [
         Example(
             features=_vector(features_of(baseline, top_hz, budget)),

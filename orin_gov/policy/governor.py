@@ -12,7 +12,7 @@ from enum import Enum
 
 from orin_gov.errors import PolicyError
 from orin_gov.policy.features import features_of
-from orin_gov.policy.objective import Objective
+from orin_gov.policy.objective import TIME_EXPONENT, Objective
 from orin_gov.policy.tree import Policy, walk
 from orin_gov.policy.window import Window
 
@@ -134,7 +134,10 @@ class Governor:
 
     def decide(self, window: Window) -> Decision:
         """Return what to do next, given the window measured under the last decision."""
-        decision = self._next(window)
+        if self._reference.windows and window.unit != self._reference.windows[-1].unit:
+            decision = self._start_over(window)
+        else:
+            decision = self._next(window)
         self._state = decision.state
         return decision
 
@@ -160,6 +163,17 @@ class Governor:
             margin=max(LEAST_NOISE, SURE * math.hypot(window.noise or 0.0, reference.noise or 0.0)),
         )
 
+    def _start_over(self, window: Window) -> Decision:
+        """Measure the baseline anew: a time per token says nothing about a time per step."""
+        if self._state is State.FALLBACK:
+            return self._next(window)
+        self._reference = Reference()
+        self._best = None
+        self._misses = 0
+        return Decision(
+            State.BASELINE, None, f"work is now counted by {window.unit}; measuring anew"
+        )
+
     def _next(self, window: Window) -> Decision:
         if self._state is State.FALLBACK:
             return Decision(State.FALLBACK, None, "the board's own governor to the end")
@@ -172,7 +186,12 @@ class Governor:
     def _after_baseline(self, window: Window) -> Decision:
         if self._best is not None and not self._advise:
             return self._hold(window, "baseline seen again; back to the best point")
+        if window.work and self._objective.value(window) is None and not self._advise:
+            told = "energy was not measured"
+            again = Decision(State.BASELINE, None, f"{told}; measuring the baseline again")
+            return self._missed(told) or again
         if len(self._reference.windows) < BASELINE_WINDOWS:
+            self._misses = 0
             self._reference.add(window)
             if len(self._reference.windows) < BASELINE_WINDOWS:
                 return Decision(State.BASELINE, None, "measuring the board's own governor")
@@ -200,10 +219,12 @@ class Governor:
         if self._objective.over_power(window):
             return self._slower(target, window)
         if outcome.gain is None:
-            return self._miss("energy or time was not measured", target)
+            return self._miss("energy or time was not measured", target, target)
         if (outcome.slowdown or 0.0) > self._objective.max_slowdown + outcome.margin:
             return self._over_budget(target, outcome)
-        if outcome.gain < -outcome.margin and not self._power_bound():
+        # Energy scatters as time does, and the objective as energy times a power of time.
+        margin = outcome.margin * (1 + TIME_EXPONENT.get(self._objective.name, 0))
+        if outcome.gain < -margin and not self._power_bound():
             return self._miss(f"{-outcome.gain:.1%} worse than the baseline", target)
         self._misses = 0
         return self._within_promise(target, outcome.gain, window)
@@ -232,11 +253,9 @@ class Governor:
         return Decision(State.HOLD, self._best[0], reason)
 
     def _over_budget(self, target: int, outcome: Outcome) -> Decision:
+        self._tried.add(target)
         slowdown = outcome.slowdown or 0.0
         told = f"{slowdown:.1%} slower, over the budget of {self._objective.max_slowdown:.1%}"
-        if self._state is State.REFINE and self._best is not None:
-            self._tried.add(target)
-            return Decision(State.HOLD, self._best[0], f"{told}; back")
         # Time falls at most in proportion to the clock: this is the lowest point that can be enough.
         needed = target * (1 + slowdown) / (1 + self._objective.max_slowdown)
         faster = next((hz for hz in self._points if hz >= needed and hz > target), None)
@@ -247,9 +266,11 @@ class Governor:
     def _slower(self, target: int, window: Window) -> Decision:
         lower = [hz for hz in self._points if hz < target]
         told = f"{window.power_w:.1f} W, over the cap of {self._objective.power_cap_w:.1f} W"
-        if not lower:
-            return self._miss(f"{told} at the lowest operating point", target)
+        self._tried.add(target)
         self._best = None
+        if not lower:
+            # The board's own governor, at a higher clock, would be further over.
+            return Decision(State.VERIFY, target, f"{told}, at the lowest operating point")
         return Decision(State.VERIFY, lower[-1], told)
 
     def _power_bound(self) -> bool:
@@ -259,12 +280,20 @@ class Governor:
         )
 
     def _miss(self, told: str, target: int, instead: int | None = None) -> Decision:
-        self._misses += 1
-        if self._misses >= MISSES_ALLOWED:
-            return Decision(State.FALLBACK, None, f"{told}; missed twice, falling back")
+        if self._state is State.REFINE and self._best is not None:
+            # A look that found nothing breaks no promise.
+            return Decision(State.HOLD, self._best[0], f"{told}; back")
         if instead is None:
             instead = next((hz for hz in self._points if hz > target), target)
-        return Decision(State.VERIFY, instead, f"{told}; trying {instead / 1e6:.0f} MHz")
+        other = Decision(State.VERIFY, instead, f"{told}; trying {instead / 1e6:.0f} MHz")
+        return self._missed(told) or other
+
+    def _missed(self, told: str) -> Decision | None:
+        """Count a miss; return the fallback where it is one too many."""
+        self._misses += 1
+        if self._misses < MISSES_ALLOWED:
+            return None
+        return Decision(State.FALLBACK, None, f"{told}; missed twice, falling back")
 
     def _neighbour(self, target: int) -> int | None:
         index = self._points.index(target)

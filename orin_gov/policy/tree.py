@@ -1,7 +1,8 @@
 """A decision tree that a person can read, stored as JSON, with the card that says where it is from."""
 
 import json
-import operator
+import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,7 +109,7 @@ def parse_policy(text: str, source: str) -> Policy:
     """
     try:
         record = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PolicyError(f"{source} is not JSON: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise PolicyError(
@@ -119,48 +120,68 @@ def parse_policy(text: str, source: str) -> Policy:
             f"{source} has version {record.get('version')!r}, this orin_gov reads {VERSION}; "
             "fit it again with orin-gov fit"
         )
-    try:
-        trees = {
-            str(objective): tuple(_node(entry, source) for entry in nodes)
-            for objective, nodes in record["trees"].items()
-        }
-        card = dict(record["card"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PolicyError(f"{source} is incomplete: {error!r}") from error
-    for objective, tree in trees.items():
-        _check_shape(tree, f"{source}, tree {objective!r}")
-    return Policy(trees, card)
-
-
-def _node(entry: Mapping[str, Any], source: str) -> Node:
-    if "frequency_hz" in entry:
-        leaf = Leaf(
-            frequency_hz=float(entry["frequency_hz"]),
-            saving=float(entry["saving"]),
-            slowdown=float(entry["slowdown"]),
-            samples=int(entry["samples"]),
-        )
-        if not 0 < leaf.frequency_hz < float("inf"):
-            raise PolicyError(f"{source} has a leaf of {leaf.frequency_hz} Hz")
-        return leaf
-    if entry["feature"] not in FEATURES:
-        raise PolicyError(
-            f"{source} uses the unknown feature {entry['feature']!r}; known: {', '.join(FEATURES)}"
-        )
-    if entry["missing"] not in ("left", "right"):
-        raise PolicyError(f"{source} sends missing values {entry['missing']!r}, not left or right")
-    return Split(
-        feature=entry["feature"],
-        threshold=float(entry["threshold"]),
-        left=operator.index(entry["left"]),
-        right=operator.index(entry["right"]),
-        missing=entry["missing"],
+    trees, card = record.get("trees"), record.get("card")
+    if not isinstance(trees, dict) or not isinstance(card, dict):
+        raise PolicyError(f'{source} is incomplete: expected the objects "trees" and "card"')
+    return Policy(
+        {name: _tree(nodes, f"{source}, tree {name!r}") for name, nodes in trees.items()}, card
     )
 
 
-def _check_shape(nodes: Sequence[Node], where: str) -> None:
-    if not nodes:
+def _tree(entries: Any, where: str) -> tuple[Node, ...]:
+    if not isinstance(entries, list) or not entries:
         raise PolicyError(f"{where} has no nodes")
+    nodes = tuple(_node(entry, f"{where}, node {i}") for i, entry in enumerate(entries))
+    _check_shape(nodes, where)
+    return nodes
+
+
+def _node(entry: Any, where: str) -> Node:
+    if not isinstance(entry, dict):
+        raise PolicyError(f"{where} is no JSON object")
+    if "frequency_hz" in entry:
+        leaf = Leaf(
+            frequency_hz=_number(entry, "frequency_hz", where),
+            saving=_number(entry, "saving", where),
+            slowdown=_number(entry, "slowdown", where),
+            samples=_index(entry, "samples", where),
+        )
+        if leaf.frequency_hz <= 0:
+            raise PolicyError(f"{where} is a leaf of {leaf.frequency_hz} Hz, expected more than 0")
+        return leaf
+    feature, missing = entry.get("feature"), entry.get("missing")
+    if not isinstance(feature, str) or feature not in FEATURES:
+        raise PolicyError(
+            f"{where} uses the unknown feature {feature!r}; known: {', '.join(FEATURES)}"
+        )
+    if missing not in ("left", "right"):
+        raise PolicyError(f"{where} sends missing values {missing!r}, expected left or right")
+    return Split(
+        feature=feature,
+        threshold=_number(entry, "threshold", where),
+        left=_index(entry, "left", where),
+        right=_index(entry, "right", where),
+        missing=missing,
+    )
+
+
+def _number(entry: Mapping[str, Any], key: str, where: str) -> float:
+    value = entry.get(key)
+    # JSON's integers have no bound, and Python reads NaN and Infinity as JSON.
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
+        raise PolicyError(f"{where} has {key} {value!r}, expected a finite number")
+    return float(value)
+
+
+def _index(entry: Mapping[str, Any], key: str, where: str) -> int:
+    value = entry.get(key)
+    if type(value) is not int or value < 0:
+        raise PolicyError(f"{where} has {key} {value!r}, expected a whole number")
+    return value
+
+
+def _check_shape(nodes: Sequence[Node], where: str) -> None:
+    parents: Counter[int] = Counter()
     for index, node in enumerate(nodes):
         if isinstance(node, Split):
             # Children come after their parent: so a walk always ends.
@@ -170,6 +191,11 @@ def _check_shape(nodes: Sequence[Node], where: str) -> None:
                         f"{where}: node {index} leads to node {child}, a cycle or a hole; "
                         f"expected {index + 1} to {len(nodes) - 1}"
                     )
+            parents.update((node.left, node.right))
+    if strays := [index for index in range(1, len(nodes)) if parents[index] != 1]:
+        raise PolicyError(
+            f"{where}: {parents[strays[0]]} branches lead to node {strays[0]}, expected 1"
+        )
 
 
 def dump_policy(policy: Policy) -> str:

@@ -30,15 +30,14 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
     """Return the decisions of the run in `path`, in order; a half-written last line is left out.
 
     Raises:
-        RunDirectoryError: there is no list of decisions.
+        RunDirectoryError: there is no list of decisions, or it is damaged.
     """
     try:
         text = (path / "decisions.jsonl").read_text(encoding="utf-8")
+        complete = text[: text.rfind("\n") + 1]
+        return [json.loads(line) for line in complete.splitlines()]
     except OSError as error:
         raise RunDirectoryError(f"{path} is no run directory: {error.strerror}") from error
-    complete = text[: text.rfind("\n") + 1]
-    try:
-        return [json.loads(line) for line in complete.splitlines()]
     except ValueError as error:
         raise RunDirectoryError(f"{path / 'decisions.jsonl'} is damaged: {error}") from error
 

@@ -58,9 +58,13 @@ def summarize(
 
 
 def split_windows(epochs: Sequence[EpochRecord]) -> tuple[list[Window], list[Window]]:
-    """Return the governed windows and the baseline windows; warm-up is in neither."""
-    governed = [epoch.window for epoch in epochs if epoch.window.target_hz is not None]
-    baseline = [epoch.window for epoch in epochs if epoch.state is State.BASELINE]
+    """Return the governed windows and the baseline windows; warm-up is in neither.
+
+    Where the unit of work has changed, only windows of the last unit can be compared.
+    """
+    comparable = [epoch for epoch in epochs if epoch.window.unit == epochs[-1].window.unit]
+    governed = [epoch.window for epoch in comparable if epoch.window.target_hz is not None]
+    baseline = [epoch.window for epoch in comparable if epoch.state is State.BASELINE]
     return governed, baseline
 
 

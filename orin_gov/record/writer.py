@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from orin_gov._sampler import Samples
+from orin_gov.energy import LONGEST_HOLE, Floats
 from orin_gov.errors import RunDirectoryError
 from orin_gov.phases import PHASES
-from orin_gov.windows import MeasuredStep
+from orin_gov.windows import MeasuredStep, known
 
 VERSION = 1
 GRID_NS = 50_000_000
@@ -77,7 +78,7 @@ class RunWriter:
     def __init__(self, path: Path, rails: Sequence[str]) -> None:
         self.path = path
         self._rails = tuple(rails)
-        self._last: tuple[int, np.ndarray[Any, np.dtype[np.float64]]] | None = None
+        self._last: tuple[int, Floats, Floats] | None = None  # time, energy, missing time
         rail_columns = [(f"power_{rail}_w", pa.float32()) for rail in rails]
         self._samples = _Table(
             path / "samples.arrows",
@@ -109,18 +110,22 @@ class RunWriter:
 
     def samples(self, samples: Samples, clock_hz: int | None) -> None:
         """Record mean power by rail, about every 50 ms, from the energy integral."""
-        for t_ns, energy_j, power_w in zip(
-            samples.t_ns.tolist(), samples.energy_j, samples.power_w, strict=True
+        for t_ns, power_w, energy_j, missing_ns in zip(
+            samples.t_ns.tolist(),
+            samples.power_w,
+            samples.energy_j,
+            samples.missing_ns,
+            strict=True,
         ):
-            if self._last is None:
-                self._last = (t_ns, energy_j)
-            elif t_ns - self._last[0] >= GRID_NS:
-                mean_w = (energy_j - self._last[1]) / ((t_ns - self._last[0]) * 1e-9)
-                mean_w = np.where(np.isnan(power_w), np.nan, mean_w)
-                columns = zip(self._rails, mean_w.tolist(), strict=True)
-                row = {f"power_{rail}_w": None if w != w else w for rail, w in columns}
+            if self._last and t_ns - self._last[0] < GRID_NS:
+                continue
+            # A rail's sum is up to date only where it was read.
+            at = (t_ns, np.where(np.isnan(power_w), np.nan, energy_j), missing_ns)
+            if self._last:
+                columns = zip(self._rails, _mean_power_w(self._last, at).tolist(), strict=True)
+                row = {f"power_{rail}_w": known(mean_w) for rail, mean_w in columns}
                 self._samples.append({"t_ns": t_ns, "clock_hz": clock_hz, **row})
-                self._last = (t_ns, energy_j)
+            self._last = at
 
     def step(self, measured: MeasuredStep, target_hz: int | None, epoch: int) -> None:
         """Record one step; `target_hz` is None under the board's own governor."""
@@ -147,6 +152,13 @@ class RunWriter:
         self._decisions.flush()
         self._steps.flush()
         self._samples.flush()
+
+
+def _mean_power_w(begin: tuple[int, Floats, Floats], end: tuple[int, Floats, Floats]) -> Floats:
+    """Return each rail's mean power between two moments, NaN where it was not measured."""
+    length_ns = end[0] - begin[0]
+    hole = end[2] - begin[2] > LONGEST_HOLE * length_ns
+    return np.where(hole, np.nan, (end[1] - begin[1]) / (length_ns * 1e-9))
 
 
 def _step_schema(rails: Sequence[str]) -> pa.Schema:

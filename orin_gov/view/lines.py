@@ -149,9 +149,8 @@ def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:
 def _clock_words(clock_s: Mapping[str, float]) -> str:
     total = sum(clock_s.values())
     shares = {int(hz): seconds / total for hz, seconds in clock_s.items()} if total else {}
-    return ", ".join(
-        f"{megahertz(hz)} {share:.0%}" for hz, share in shares.items() if share >= 0.005
-    )
+    words = [f"{megahertz(hz)} {share:.0%}" for hz, share in shares.items() if share >= 0.005]
+    return ", ".join(words) or "no reading"
 
 
 def _sensor_words(summary: Mapping[str, Any]) -> str:
@@ -162,4 +161,5 @@ def _sensor_words(summary: Mapping[str, Any]) -> str:
     )
     repeated = f"{repeats / reads:.0%} repeats" if reads else "no reading"
     lost = f", {summary['dropped_marks']} phase marks lost" if summary["dropped_marks"] else ""
-    return f"{len(rails)} rails at {sampler['rate_hz']:.0f} Hz, {repeated}, {gaps} gaps, {errors} errors{lost}"
+    rate = "unknown rate" if sampler["rate_hz"] is None else f"{sampler['rate_hz']:.0f} Hz"
+    return f"{len(rails)} rails at {rate}, {repeated}, {gaps} gaps, {errors} errors{lost}"

@@ -5,15 +5,13 @@ They draw no random numbers, touch no tensor's data and keep no reference to a m
 
 import functools
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.utils.data.dataloader
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
+import torch.utils.data._utils.worker as data_worker
 
 from orin_gov.phases import BACKWARD, CHECKPOINT, DATA, EVAL, FORWARD, OPTIMIZER
 from orin_gov.workload.marker import Marker
@@ -30,11 +28,14 @@ def install_hooks(marker: Marker) -> None:
     _wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", marker, DATA)
     _wrap(torch, "save", marker, CHECKPOINT)
     _hook_optimizers(marker)
+    _silence_workers(marker)
 
 
 def _wrap(owner: Any, name: str, marker: Marker, phase: int) -> None:
-    original: Callable[..., Any] = getattr(owner, name)
+    setattr(owner, name, _marked(getattr(owner, name), marker, phase))
 
+
+def _marked(original: Callable[..., Any], marker: Marker, phase: int) -> Callable[..., Any]:
     @functools.wraps(original)
     def marked(*args: Any, **kwargs: Any) -> Any:
         if not marker.enter(phase):
@@ -44,16 +45,29 @@ def _wrap(owner: Any, name: str, marker: Marker, phase: int) -> None:
         finally:
             marker.leave()
 
-    setattr(owner, name, marked)
+    return marked
+
+
+def _silence_workers(marker: Marker) -> None:
+    """Mark nothing in a forked data worker: one that runs a module could take the ring first."""
+    original = data_worker._worker_loop
+
+    @functools.wraps(original)
+    def worker_loop(*args: Any, **kwargs: Any) -> Any:
+        marker.use(None)
+        return original(*args, **kwargs)
+
+    data_worker._worker_loop = worker_loop
 
 
 def _hook_forward(marker: Marker) -> None:
     original = torch.nn.Module.__call__
     is_grad_enabled, is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
+    is_tracing = torch.jit.is_tracing
 
     @functools.wraps(original)
     def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
+        if is_compiling() or is_tracing():
             return original(module, *args, **kwargs)
         training = is_grad_enabled()
         if not marker.enter(FORWARD if training else EVAL):
@@ -79,33 +93,55 @@ def count_work(args: Sequence[Any], kwargs: Mapping[str, Any]) -> float:
     for tensor in tensors:
         if tensor.dim() >= 2 and not tensor.is_floating_point() and tensor.dtype != torch.bool:
             return float(tensor.numel())
-    return float(tensors[0].shape[0]) if tensors and tensors[0].dim() else 0.0
+    return float(tensors[0].size(0)) if tensors and tensors[0].dim() else 0.0
 
 
 def _hook_optimizers(marker: Marker) -> None:
-    """Mark optimizer steps; the steps of the leading optimizer are the steps of training.
+    """Mark optimizer steps; the steps of the leading optimizer are the steps of training."""
+    is_leading = _leadership()
+    stepping: set[int] = set()
+    # Torch's own hooks around a step do not run when it fails, which would leave the phase open.
+    original = torch.optim.Optimizer.profile_hook_step
+
+    @functools.wraps(original)
+    def profile_hook_step(step: Callable[..., Any]) -> Callable[..., Any]:
+        step = original(step)
+        marked = _marked(step, marker, OPTIMIZER)
+
+        @functools.wraps(marked)
+        def stepped(optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+            if id(optimizer) in stepping:  # a subclass whose step calls its parent's
+                return step(optimizer, *args, **kwargs)
+            stepping.add(id(optimizer))
+            try:
+                result = marked(optimizer, *args, **kwargs)
+            finally:
+                stepping.discard(id(optimizer))
+            if is_leading(optimizer) and not marker.explicit_steps:
+                marker.step()
+            return result
+
+        return stepped
+
+    torch.optim.Optimizer.profile_hook_step = staticmethod(profile_hook_step)
+
+
+def _leadership() -> Callable[[torch.optim.Optimizer], bool]:
+    """Return a function to be told of every optimizer's step; it tells whether that one leads.
 
     A loop with several optimizers (a GAN's) thus has one step a round.
     """
-    entered: list[bool] = []
     lead: weakref.ref[torch.optim.Optimizer] | None = None
-    others = 0
+    others: Counter[int] = Counter()
 
-    def before(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        entered.append(marker.enter(OPTIMIZER))
-
-    def after(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        nonlocal lead, others
-        others += 1
+    def is_leading(optimizer: torch.optim.Optimizer) -> bool:
+        nonlocal lead
+        others[id(optimizer)] += 1
         leader = lead() if lead else None
-        if leader is None or others > OTHER_OPTIMIZER_STEPS:
+        if leader is None or others[id(optimizer)] > OTHER_OPTIMIZER_STEPS:
             lead, leader = weakref.ref(optimizer), optimizer
-        if entered and entered.pop():
-            marker.leave()
         if optimizer is leader:
-            others = 0
-            if not marker.explicit_steps:
-                marker.step()
+            others.clear()
+        return optimizer is leader
 
-    register_optimizer_step_pre_hook(before)
-    register_optimizer_step_post_hook(after)
+    return is_leading

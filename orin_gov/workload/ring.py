@@ -6,7 +6,7 @@ from orin_gov._phases import RING_BYTES
 
 
 def make_ring() -> int:
-    """Return a descriptor of fresh shared memory for a phase ring."""
-    ring = os.memfd_create("orin_gov-phases", os.MFD_CLOEXEC)
+    """Return a descriptor of fresh shared memory for a phase ring, which will seal its size."""
+    ring = os.memfd_create("orin_gov-phases", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(ring, RING_BYTES)
     return ring

@@ -1,5 +1,6 @@
 """From phase marks to steps: which spans of time belong to a training step, and as which phase."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +68,7 @@ class StepTracker:
             if not self._advance(t_ns):
                 continue
             if kind == STEP:
-                if step := self._finish(value if value > 0 else None):
+                if step := self._finish(value if 0 < value < math.inf else None):
                     steps.append(step)
             else:
                 self._phase = kind

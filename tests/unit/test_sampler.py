@@ -49,6 +49,10 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
         time.sleep(0.001)
 
 
+def open_files() -> list[str]:
+    return [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+
+
 def sweep_on(sampler: Sampler, count: int = 1) -> None:
     """Wait until `count` sweeps have begun and ended from now on."""
     goal = sampler.sweeps + 1 + count
@@ -501,11 +505,13 @@ def test_stop_is_noticed_within_a_long_period(tmp_path: Path) -> None:
 
 
 def test_a_thread_hung_in_a_file_is_left_behind_and_blocks_nobody(tmp_path: Path) -> None:
-    voltage, _ = make_rail(tmp_path)
+    voltage, _ = make_rail(tmp_path.resolve())
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     sampler = Sampler([(voltage, str(fifo))], MS, SECOND)
-    sampler.start()  # hangs: nobody writes to the pipe
+    sampler.start()
+    # Next after the voltage it opens the pipe, and hangs: nobody writes to it.
+    wait_for(lambda: voltage in open_files())
     assert not sampler.stop(0.1)
     assert len(sampler.drain().t_ns) == sampler.sweeps == 0
     assert sampler.quality()[0].reads == 0

@@ -1,0 +1,353 @@
+"""The board is left as it was found, however a run ends: real runs, real signals, real files."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import VIRTUAL, command, our_processes, without_rights
+from trees import (
+    AGX_CLOCKS,
+    AGX_JP6,
+    build_tree,
+    content,
+    eventually,
+    following,
+    gpu_folder,
+    has_ended,
+    is_pinned,
+    limits,
+)
+
+AT_REST = (str(AGX_CLOCKS[0]), str(AGX_CLOCKS[-1]))
+
+# A command that is no Python is judged by time alone: three windows of a second, then a decision.
+JOB = f"""#!{sys.executable}
+import os, pathlib, sys, time
+print(os.getpid(), flush=True)
+while not pathlib.Path("go").exists():
+    time.sleep(0.02)
+if pathlib.Path("go").read_text():
+    raise RuntimeError("theirs")
+pathlib.Path("marker").write_text("finished")
+sys.exit(7)
+"""
+
+
+def write_job(folder: Path) -> Path:
+    """Write a script that prints its pid, waits for the file "go", leaves "marker", ends with 7.
+
+    With something in "go" it raises instead.
+    """
+    path = folder / "job"
+    path.write_text(JOB)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return write_job(tmp_path)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return build_tree(tmp_path / "board")
+
+
+class Run:
+    """A run under way: its supervisor, its warden where it governs, and the file it tells in."""
+
+    def __init__(self, process: subprocess.Popen[bytes], told: Path) -> None:
+        self.process = process
+        self._told = told
+        assert process.stdout is not None
+        self.script = psutil.Process(int(process.stdout.readline()))
+
+    @property
+    def told(self) -> str:
+        return self._told.read_text()
+
+    @property
+    def warden(self) -> psutil.Process:
+        """The one child that is neither the script nor a virtual board: it has our own words."""
+        us = psutil.Process(self.process.pid)
+        (warden,) = (child for child in us.children() if child.cmdline() == us.cmdline())
+        return warden
+
+    @property
+    def virtual_tree(self) -> Path:
+        """Where the virtual board's server, a child of the supervisor, serves its files."""
+        words = [child.cmdline() for child in psutil.Process(self.process.pid).children()]
+        (server,) = (each for each in words if "orin_gov.virtual.server" in each)
+        return Path(server[server.index("--root") + 1])
+
+    def ends(self, go: str = "") -> int:
+        """Let the script end; return the run's exit code."""
+        (self._told.parent / "go").write_text(go)
+        return self.process.wait(20)
+
+
+@contextmanager
+def governed(
+    job: Path, *options: object, wrap: Callable[[list[str]], list[str]] = list
+) -> Iterator[Run]:
+    """Run the script with one-second epochs; whatever is left at the end of the block is ended."""
+    words = command("run", "--epoch", "1s", "--output", "run", *options, "--", job)
+    folder = job.parent
+    with (
+        (folder / "told").open("w") as stderr,
+        subprocess.Popen(wrap(words), cwd=folder, stdout=subprocess.PIPE, stderr=stderr) as process,
+    ):
+        try:
+            yield Run(process, folder / "told")
+        finally:
+            (folder / "go").write_text("")
+    assert eventually(lambda: not our_processes())
+
+
+# On the virtual board
+
+
+def test_a_killed_supervisor_costs_the_script_nothing_and_the_board_is_put_back(job: Path) -> None:
+    with governed(job, "--board", VIRTUAL) as run:
+        tree = run.virtual_tree
+        gpu = gpu_folder(tree)
+        assert limits(gpu) == AT_REST
+        assert eventually(lambda: is_pinned(gpu))
+        run.process.kill()
+        assert eventually(lambda: limits(gpu) == AT_REST, within_s=1)
+        assert not has_ended(run.script)
+        (job.parent / "go").write_text("")
+        assert eventually(lambda: has_ended(run.script))
+        assert (job.parent / "marker").read_text() == "finished"
+    assert not tree.exists()
+
+
+def test_after_a_kill_of_everything_the_board_can_still_be_put_back(job: Path, orin_gov) -> None:
+    with governed(job, "--board", VIRTUAL) as run:
+        tree = run.virtual_tree
+        gpu = gpu_folder(tree)
+        assert eventually(lambda: is_pinned(gpu))
+        pinned = limits(gpu)
+        run.warden.kill()
+        run.process.kill()
+        run.process.wait(20)
+        assert limits(gpu) == pinned
+        done = orin_gov("restore", "--root", tree)
+        assert (done.returncode, done.stdout) == (0, "restored: GPU 306-1300 MHz\n")
+        assert limits(gpu) == AT_REST
+        assert not has_ended(run.script)
+
+
+# On plain files: they outlive the run, and can be looked at when it is over
+
+
+def left_pinned(root: Path, hz: int) -> None:
+    """Leave a board pinned, as a run does all of whose processes were killed at once."""
+    body = """
+import os, signal, sys
+from pathlib import Path
+from orin_gov._actuator import write_range
+from orin_gov.board.gpu import Range, find_gpu
+from orin_gov.board.journal import begin_journal
+root, hz = Path(sys.argv[1]), int(sys.argv[2])
+gpu = find_gpu(root)
+begin_journal(root, gpu).note(Range(hz, hz))
+write_range(str(gpu.directory), hz, hz)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", body, str(root), str(hz)])
+    assert done.returncode == -signal.SIGKILL
+    assert limits(gpu_folder(root)) == (str(hz), str(hz))
+
+
+@pytest.mark.parametrize("hz", [306_000_000, 816_000_000])
+def test_what_an_earlier_run_left_is_no_cap_for_the_next(orin_gov, root: Path, hz: int) -> None:
+    left_pinned(root, hz)
+    done = orin_gov("run", "--root", root, "--", "true")
+    assert done.returncode == 0
+    assert "an earlier run was killed; the GPU is back at 306-1300 MHz" in done.stderr
+    assert "governing for energy" in done.stderr
+    assert limits(gpu_folder(root)) == AT_REST
+
+
+def test_restore_puts_back_what_was_left_and_then_finds_nothing(orin_gov, root: Path) -> None:
+    left_pinned(root, 816_000_000)
+    done = orin_gov("restore", "--root", root)
+    assert (done.returncode, done.stdout) == (0, "restored: GPU 306-1300 MHz\n")
+    assert limits(gpu_folder(root)) == AT_REST
+    before = content(root)
+    done = orin_gov("restore", "--root", root)
+    assert (done.returncode, done.stdout) == (0, "nothing to restore: no run was cut off\n")
+    assert content(root) == before
+
+
+def end_by_signal(number: signal.Signals) -> Callable[[Run], int]:
+    def end(run: Run) -> int:
+        run.process.send_signal(number)
+        return run.process.wait(20)
+
+    return end
+
+
+ENDS: dict[str, tuple[Callable[[Run], int], int]] = {
+    "end": (lambda run: run.ends(), 7),
+    "exception": (lambda run: run.ends("raise"), 1),
+    "SIGTERM": (end_by_signal(signal.SIGTERM), 143),
+    "SIGHUP": (end_by_signal(signal.SIGHUP), 129),
+    "SIGINT": (end_by_signal(signal.SIGINT), 130),
+}
+
+
+def test_the_board_is_as_before_after_every_end(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        runs = {}
+        for name in ENDS:  # side by side: each takes seconds of waiting until the GPU is pinned
+            root = build_tree(tmp_path / name / "board")
+            stack.enter_context(following(gpu_folder(root)))
+            runs[name] = stack.enter_context(governed(write_job(root.parent), "--root", root))
+        for name, (end, code) in ENDS.items():
+            gpu = gpu_folder(tmp_path / name / "board")
+            assert eventually(lambda gpu=gpu: is_pinned(gpu)), name
+            assert end(runs[name]) == code, name
+            assert limits(gpu) == AT_REST, name
+            assert not (tmp_path / name / "board/run/orin_gov/journal.json").exists()
+            assert runs[name].told.count("Traceback") <= (name in ("exception", "SIGINT")), name
+            summary = json.loads((tmp_path / name / "run/summary.json").read_text())
+            assert summary["exit_code"] == code
+
+
+def test_a_clock_that_does_not_follow_makes_us_give_the_board_back(job: Path, root: Path) -> None:
+    gpu = gpu_folder(root)
+    with governed(job, "--root", root) as run:
+        assert eventually(lambda: is_pinned(gpu))
+        assert eventually(lambda: limits(gpu) == AT_REST)
+        assert run.ends() == 7
+    assert "but the clock stays at 306 MHz; the board governs itself from here on" in run.told
+
+
+def test_a_foreign_cap_is_respected_told_and_kept(job: Path, root: Path) -> None:
+    gpu = gpu_folder(root)
+    with following(gpu), governed(job, "--root", root) as run:
+        assert eventually(lambda: is_pinned(gpu))
+        foreign = next(str(hz) for hz in AGX_CLOCKS[1:-1] if str(hz) not in limits(gpu))
+        (gpu / "max_freq").write_text(foreign)
+        assert eventually(lambda: "another writer set" in run.told)
+        assert limits(gpu) == (AT_REST[0], foreign)
+        assert run.ends() == 7
+    assert "the board governs itself from here on" in run.told
+    assert limits(gpu) == (AT_REST[0], foreign)
+
+
+def test_a_board_that_cannot_be_put_back_does_not_cost_the_exit_code(
+    job: Path, root: Path, orin_gov
+) -> None:
+    gpu = gpu_folder(root)
+    with following(gpu), governed(job, "--root", root, wrap=without_rights) as run:
+        assert eventually(lambda: is_pinned(gpu))
+        for name in ("min_freq", "max_freq"):
+            (gpu / name).chmod(0o444)
+        assert run.ends() == 7
+    assert "make it writable again, then: orin-gov restore" in run.told
+    assert is_pinned(gpu)
+    for name in ("min_freq", "max_freq"):
+        (gpu / name).chmod(0o644)
+    assert orin_gov("restore", "--root", root).returncode == 0
+    assert limits(gpu) == AT_REST
+
+
+def test_a_dry_run_decides_and_writes_nothing(job: Path, root: Path) -> None:
+    before = content(root)
+    with governed(job, "--root", root, "--dry-run") as run:
+        assert eventually(lambda: "-> advise" in run.told)
+        assert run.ends() == 7
+    assert "measuring only, nothing is written" in run.told
+    assert content(root) == before
+
+
+def test_a_second_governor_is_refused_and_the_first_runs_on(
+    job: Path, root: Path, orin_gov
+) -> None:
+    with governed(job, "--root", root) as run:
+        for words in (
+            ["run", "--root", root, "--output", "second", "--", "touch", "ran"],
+            ["run", "--strict", "--root", root, "--output", "second", "--", "touch", "ran"],
+        ):
+            done = orin_gov(*words)
+            assert done.returncode == 125
+            assert done.stderr.splitlines() == [
+                "orin-gov error: another orin-gov governs 17000000.gpu; wait for it or stop it"
+            ]
+        # One that writes nothing may watch.
+        done = orin_gov("run", "--root", root, "--dry-run", "--output", "third", "--", "true")
+        assert done.returncode == 0, done.stderr
+        assert run.ends() == 7
+    assert not (job.parent / "ran").exists()
+    assert not (job.parent / "second").exists()
+
+
+# Where there is nothing to govern with: the script runs on, unless --strict
+
+
+def read_only(root: Path) -> None:
+    for name in ("min_freq", "max_freq"):
+        (gpu_folder(root) / name).chmod(0o444)
+
+
+def one_clock(root: Path) -> None:
+    (gpu_folder(root) / "available_frequencies").write_text("306000000\n")
+
+
+def capped(root: Path) -> None:
+    (gpu_folder(root) / "max_freq").write_text("306000000\n")
+
+
+def no_gpu(root: Path) -> None:
+    (root / "sys/class/devfreq" / AGX_JP6.gpu).unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (read_only, "; to mend it: sudo chmod a+w "),
+        (one_clock, "available_frequencies holds '306000000', a governor needs at least 2"),
+        (capped, "the board's cap leaves a single GPU clock"),
+        (no_gpu, "no GPU under /sys/class/devfreq"),
+    ],
+)
+def test_where_there_is_nothing_to_govern_with_one_line_says_so(
+    orin_gov, root: Path, tmp_path: Path, spoil: Callable[[Path], None], says: str
+) -> None:
+    spoil(root)
+    before = content(root)
+
+    def run(*options: str) -> "subprocess.CompletedProcess[str]":
+        words = command("run", *options, "--root", root, "-o", "run", "--", "sh", "-c")
+        return subprocess.run(
+            without_rights([*words, "touch ran; exit 7"]),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+
+    strict = run("--strict")
+    assert strict.returncode == 125
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "run").exists()
+    assert len(strict.stderr.splitlines()) == 1
+    assert strict.stderr.startswith("orin-gov error: ")
+    assert says in strict.stderr
+
+    done = run()
+    assert done.returncode == 7
+    assert (tmp_path / "ran").exists()
+    (warning,) = (line for line in done.stderr.splitlines() if "warning" in line)
+    assert says in warning
+    assert warning.endswith("the script runs on, measured but not governed")
+    assert content(root) == before

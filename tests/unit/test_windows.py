@@ -1,0 +1,283 @@
+"""From steps and energy to windows, one a decision epoch."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orin_gov._sampler import Samples
+from orin_gov.energy import EnergyTimeline
+from orin_gov.errors import UsageError
+from orin_gov.phases import BACKWARD, DATA, FORWARD
+from orin_gov.policy.window import Window
+from orin_gov.windows import Epoch, WindowBuilder, measure_step, parse_epoch
+from orin_gov.workload.tracker import Span, Step
+
+S = 1_000_000_000
+START_NS = 5000 * S
+RAILS = ("GPU", "CPU", "inside")
+POWER_W = (20.0, 5.0, 1.0)
+TOTAL = ("GPU", "CPU")
+
+
+def timeline(unread: frozenset[str] = frozenset()) -> EnergyTimeline:
+    """Return a minute of constant power, read every 10 ms."""
+    t_ns = START_NS + np.arange(6000, dtype=np.int64) * (S // 100)
+    power = np.tile(POWER_W, (6000, 1))
+    energy = power * ((t_ns - START_NS) * 1e-9)[:, None]
+    for rail in unread:
+        power[:, RAILS.index(rail)] = np.nan
+        energy[:, RAILS.index(rail)] = 0.0
+    found = EnergyTimeline(RAILS)
+    found.append(Samples(t_ns, power, energy, np.zeros_like(power)))
+    return found
+
+
+def step(number: int, begin_s: float, *seconds: float, work: float | None = 8.0) -> Step:
+    """Return a step of data, forward and backward of so many seconds."""
+    spans, now = [], START_NS + round(begin_s * S)
+    for phase, length in zip((DATA, FORWARD, BACKWARD), seconds, strict=False):
+        spans.append(Span(phase, now, now + round(length * S)))
+        now = spans[-1].end_ns
+    return Step(number, tuple(spans), work)
+
+
+def builder(epoch: Epoch, unread: frozenset[str] = frozenset()) -> WindowBuilder:
+    return WindowBuilder(epoch, timeline(unread), TOTAL)
+
+
+def add(
+    to: WindowBuilder, steps: list[Step], unread: frozenset[str] = frozenset()
+) -> list[Window | None]:
+    source = timeline(unread)
+    return [to.add(measure_step(each, source, TOTAL)) for each in steps]
+
+
+@pytest.mark.parametrize(
+    ("text", "epoch"),
+    [
+        ("20", Epoch(20, None)),
+        ("1", Epoch(1, None)),
+        ("5s", Epoch(None, 5.0)),
+        ("0.5s", Epoch(None, 0.5)),
+        ("1e1s", Epoch(None, 10.0)),
+    ],
+)
+def test_an_epoch_is_steps_or_seconds(text: str, epoch: Epoch) -> None:
+    assert parse_epoch(text) == epoch
+
+
+WRONG = ["", "s", "often", "0", "0s", "-1", "-1s", "nan", "nans", "infs", "1e999s", "2.5", "5 m"]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_an_epoch_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="expected steps as in 20, or seconds as in 5s"):
+        parse_epoch(text)
+
+
+@given(st.text(max_size=6) | st.text("0123456789.-+es_ naif", max_size=6))
+def test_any_text_is_a_usable_epoch_or_refused(text: str) -> None:
+    try:
+        epoch = parse_epoch(text)
+    except UsageError:
+        return
+    assert (epoch.steps is None) != (epoch.seconds is None)
+    assert 0 < (epoch.steps or epoch.seconds or 0) < math.inf
+    assert 0 < epoch.span_s < math.inf
+
+
+@pytest.mark.parametrize(
+    ("epoch", "steps", "seconds", "over"),
+    [
+        (Epoch(10, None, 1.0), 10, 2.0, True),
+        (Epoch(10, None, 1.0), 9, 2.0, False),
+        (Epoch(10, None, 1.0), 10, 0.9, False),
+        (Epoch(10, None, 1.0), 500, 1.0, True),
+        (Epoch(None, 5.0, 1.0), 1, 5.0, True),
+        (Epoch(None, 5.0, 1.0), 999, 4.9, False),
+        (Epoch(None, 0.5, 2.0), 999, 1.9, False),
+    ],
+)
+def test_an_epoch_is_over_after_its_span_but_never_sooner_than_the_sensors_resolve(
+    epoch: Epoch, steps: int, seconds: float, over: bool
+) -> None:
+    assert epoch.is_over(steps, seconds) is over
+
+
+def test_a_step_is_split_by_phase_and_rail() -> None:
+    measured = measure_step(step(0, 1.0, 0.1, 0.2, 0.3), timeline(), TOTAL)
+    assert measured.phase_time_s == pytest.approx({"data": 0.1, "forward": 0.2, "backward": 0.3})
+    assert measured.phase_energy_j == pytest.approx({"data": 2.5, "forward": 5.0, "backward": 7.5})
+    assert measured.rail_energy_j == pytest.approx({"GPU": 12.0, "CPU": 3.0, "inside": 0.6})
+    assert measured.energy_j == pytest.approx(15.0)
+
+
+def test_a_step_with_a_rail_of_the_total_missing_has_no_total() -> None:
+    measured = measure_step(step(0, 1.0, 0.1, 0.2), timeline(frozenset({"CPU"})), TOTAL)
+    assert measured.energy_j is None
+    assert measured.phase_energy_j == {"data": None, "forward": None}
+    assert measured.rail_energy_j["CPU"] is None
+    assert measured.rail_energy_j["GPU"] == pytest.approx(6.0)
+
+
+def test_a_rail_outside_the_total_may_be_missing() -> None:
+    measured = measure_step(step(0, 1.0, 0.4), timeline(frozenset({"inside"})), TOTAL)
+    assert measured.energy_j == pytest.approx(10.0)
+    assert measured.rail_energy_j["inside"] is None
+
+
+def test_a_total_that_names_a_rail_the_board_lacks_is_missing() -> None:
+    assert measure_step(step(0, 1.0, 0.4), timeline(), ("GPU", "DLA")).energy_j is None
+
+
+def test_a_step_outside_what_was_sampled_is_missing() -> None:
+    assert measure_step(step(0, 59.9, 0.4), timeline(), TOTAL).energy_j is None
+
+
+def test_a_window_sums_its_steps() -> None:
+    to = builder(Epoch(3, None, 0.1))
+    to.begin(918, 0)
+    to.poll(START_NS, 900, 0.5)
+    to.poll(START_NS + S, 936, 0.7)
+    *early, window = add(to, [step(i, i, 0.1, 0.2, 0.3, work=10.0 + i) for i in range(3)])
+    assert early == [None, None]
+    assert window is not None
+    assert window.target_hz == 918
+    assert window.steps == 3
+    assert (window.work, window.unit) == (33.0, "unit of work")
+    assert (window.start_ns, window.end_ns) == (START_NS, START_NS + round(2.6 * S))
+    assert window.duration_s == pytest.approx(1.8)  # of the steps; not of what lies between them
+    assert window.energy_j == pytest.approx(45.0)
+    assert window.power_w == pytest.approx(25.0)
+    assert window.rail_energy_j == pytest.approx({"GPU": 36.0, "CPU": 9.0, "inside": 1.8})
+    assert window.phase_time_s == pytest.approx({"data": 0.3, "forward": 0.6, "backward": 0.9})
+    assert window.phase_energy_j["backward"] == pytest.approx(22.5)
+    assert window.frequency_hz == 918.0
+    assert window.load == pytest.approx(0.6)
+
+
+def test_a_window_with_one_unmeasured_step_has_no_energy() -> None:
+    to = builder(Epoch(2, None, 0.1))
+    windows = add(to, [step(0, 1.0, 0.5)]) + add(to, [step(1, 2.0, 0.5)], frozenset({"GPU"}))
+    assert windows[1] is not None
+    assert windows[1].energy_j is None
+    assert windows[1].rail_energy_j["GPU"] is None
+    assert windows[1].rail_energy_j["CPU"] == pytest.approx(5.0)
+    assert windows[1].duration_s == pytest.approx(1.0)
+
+
+def test_without_a_count_of_work_each_step_is_a_unit() -> None:
+    to = builder(Epoch(2, None, 0.1))
+    window = add(to, [step(0, 1.0, 0.5, work=None), step(1, 2.0, 0.5, work=9.0)])[1]
+    assert window is not None
+    assert (window.work, window.unit) == (2.0, "step")
+
+
+def test_a_step_under_the_clock_before_a_change_is_left_out() -> None:
+    to = builder(Epoch(1, None, 0.1))
+    to.begin(306, None)
+    assert add(to, [step(0, 1.0, 0.5)]) == [None]
+    to.begin(306, START_NS + 3 * S)
+    to.poll(START_NS + 2 * S, 918, 0.9)
+    assert add(to, [step(1, 2.9, 0.5)]) == [None]
+    to.poll(START_NS + 4 * S, 306, 0.9)
+    (window,) = add(to, [step(2, 3.0, 0.5)])
+    assert window is not None
+    assert window.start_ns == START_NS + 3 * S
+    assert window.frequency_hz == 306.0
+
+
+def test_a_new_window_keeps_nothing_of_the_one_before() -> None:
+    to = builder(Epoch(2, None, 0.1))
+    to.poll(START_NS, 306, 0.1)
+    add(to, [step(0, 1.0, 0.5)])
+    to.begin(918, START_NS + 2 * S)
+    windows = add(to, [step(1, 2.0, 0.5), step(2, 3.0, 0.5)])
+    assert windows[0] is None
+    assert windows[1] is not None
+    assert windows[1].steps == 2
+    assert windows[1].frequency_hz is None
+    assert windows[1].load is None
+
+
+def test_the_noise_is_the_standard_error_of_time_per_work() -> None:
+    to = builder(Epoch(4, None, 0.1))
+    seconds = [0.9, 1.1, 0.9, 1.1]
+    window = add(to, [step(i, 2 * i, t) for i, t in enumerate(seconds)])[3]
+    assert window is not None
+    assert window.noise == pytest.approx(np.std(seconds, ddof=1) / 2)
+
+
+def test_steps_that_take_their_time_for_their_work_are_no_noise() -> None:
+    to = builder(Epoch(4, None, 0.1))
+    steps = [step(i, 2 * i, t, work=100 * t) for i, t in enumerate([0.5, 1.5, 0.7, 1.1])]
+    window = add(to, steps)[3]
+    assert window is not None
+    assert window.noise == pytest.approx(0.0, abs=1e-9)
+
+
+def test_one_step_tells_no_noise() -> None:
+    (window,) = add(builder(Epoch(1, None, 0.1)), [step(0, 1.0, 0.5)])
+    assert window is not None
+    assert window.noise is None
+
+
+def test_a_window_of_time_counts_busy_cycles() -> None:
+    to = builder(Epoch(None, 4.0, 1.0))
+    to.begin(500, START_NS + S)
+    for i in range(6):
+        to.poll(START_NS + i * S, 1000, 0.5)
+    assert to.close_by_time(START_NS + round(4.9 * S)) is None
+    window = to.close_by_time(START_NS + 5 * S)
+    assert window is not None
+    assert (window.steps, window.unit) == (0, "busy cycle")
+    assert window.work == pytest.approx(2000.0)
+    assert window.duration_s == pytest.approx(4.0)
+    assert window.energy_j == pytest.approx(100.0)
+    assert window.target_hz == 500
+    assert window.phase_time_s == {}
+
+
+def test_a_missed_reading_of_the_load_is_not_taken_for_an_idle_gpu() -> None:
+    to = builder(Epoch(None, 4.0, 1.0))
+    to.begin(500, START_NS)
+    for i in range(5):
+        to.poll(START_NS + i * S, 1000, None if i in (1, 3) else 0.5)
+    window = to.close_by_time(START_NS + 4 * S)
+    assert window is not None
+    assert window.work == pytest.approx(2000.0)
+    assert window.load == pytest.approx(0.5)
+
+
+def test_a_window_of_time_without_any_load_has_no_work() -> None:
+    to = builder(Epoch(None, 4.0, 1.0))
+    to.begin(None, START_NS)
+    for i in range(6):
+        to.poll(START_NS + i * S, 1000, None)
+    window = to.close_by_time(START_NS + 5 * S)
+    assert window is not None
+    assert (window.work, window.load, window.time_per_work_s) == (None, None, None)
+    assert window.frequency_hz == 1000.0
+
+
+def test_no_window_of_time_ends_while_steps_are_seen_or_the_clock_changes() -> None:
+    to = builder(Epoch(50, None, 1.0))
+    assert to.close_by_time(START_NS + 40 * S) is None  # nobody has begun one
+    to.begin(500, START_NS)
+    add(to, [step(0, 1.0, 0.5)])
+    assert to.close_by_time(START_NS + 40 * S) is None
+    to.begin(500, None)
+    assert to.close_by_time(START_NS + 40 * S) is None
+
+
+def test_a_window_of_time_that_was_not_sampled_has_no_energy() -> None:
+    to = builder(Epoch(None, 4.0, 1.0))
+    to.begin(None, START_NS - 2 * S)
+    window = to.close_by_time(START_NS + 5 * S)
+    assert window is not None
+    assert window.energy_j is None
+    assert window.power_w is None
+    assert window.rail_energy_j == dict.fromkeys(RAILS)
