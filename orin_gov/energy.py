@@ -38,7 +38,7 @@ class EnergyTimeline:
 
     @property
     def covered_until_ns(self) -> int | None:
-        """Time until which every rail that is being read has been read, or None before the first."""
+        """Time until which every rail that still speaks was read; None before the first sample."""
         if not self._chunks:
             return None
         newest_ns = int(self._chunks[-1].t_ns[-1])

@@ -1,4 +1,4 @@
-"""The engine: the thread that carries what was measured to the governor, and its decisions to the board.
+"""The engine: the thread that carries measurements to the governor and decisions to the board.
 
 samples and marks -> steps -> window -> governor -> decision -> actuator
 """
@@ -31,7 +31,7 @@ SENSOR_PATIENCE_NS = 1_000_000_000
 """A step waits this long for samples that cover it; after that its energy is missing."""
 
 QUIET_START_NS = 30_000_000_000
-"""A script that could mark its steps is judged by time alone only after this long without a mark."""
+"""A script that could mark its steps is judged by time alone after this long without a mark."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class Tally:
 
 
 class Engine(threading.Thread):
-    """Measures, decides and acts until `finish` is called. Owns the window, the tally and the control.
+    """Measures, decides and acts until `finish` is called. Owns window, tally and control.
 
-    With `control` None it only measures and advises. `stepped` tells whether the script can mark its
-    steps. `tell` is called with each finished epoch.
+    With `control` None it only measures and advises. `stepped` tells whether the script can mark
+    its steps. `tell` is called with each finished epoch.
     """
 
     def __init__(

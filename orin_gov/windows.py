@@ -64,7 +64,7 @@ class MeasuredStep:
 
 
 def measure_step(step: Step, timeline: EnergyTimeline, total: Sequence[str]) -> MeasuredStep:
-    """Split the energy of `step` by phase and rail; `total` names the rails of the module's power."""
+    """Split the energy of `step` by phase and rail; `total` names the rails of module power."""
     edges = np.array([(span.begin_ns, span.end_ns) for span in step.spans], dtype=np.int64)
     joules = timeline.between(edges)
     module = module_energy(joules, timeline.rails, total)
@@ -224,7 +224,7 @@ def _total_of(values: Sequence[float | None]) -> float | None:
 
 
 def _relative_error(durations_s: Sequence[float], units: Sequence[float]) -> float | None:
-    """Return the standard error of time per unit of work, as a share of its mean (a ratio estimate)."""
+    """Return the relative standard error of the time per unit of work (a ratio estimate)."""
     n = len(units)
     if n < 2:
         return None

@@ -256,7 +256,7 @@ class Governor:
         self._tried.add(target)
         slowdown = outcome.slowdown or 0.0
         told = f"{slowdown:.1%} slower, over the budget of {self._objective.max_slowdown:.1%}"
-        # Time falls at most in proportion to the clock: this is the lowest point that can be enough.
+        # Time falls at most in proportion to the clock: no lower point can be enough.
         needed = target * (1 + slowdown) / (1 + self._objective.max_slowdown)
         faster = next((hz for hz in self._points if hz >= needed and hz > target), None)
         if self._best is not None and target == self._best[0]:

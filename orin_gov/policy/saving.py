@@ -49,7 +49,7 @@ def change(governed: Sequence[float], baseline: Sequence[float]) -> Change | Non
 
 
 def _t_quantile(freedom: float) -> float:
-    # Drawn rather than computed: numpy has no t quantile, and SciPy would be a dependency for one line.
+    # Drawn rather than computed: numpy has no t quantile, and SciPy is much for one line.
     draws = np.random.default_rng(0).standard_t(freedom, DRAWS)
     return float(np.quantile(np.abs(draws), CONFIDENCE))
 

@@ -1,4 +1,4 @@
-"""A decision tree that a person can read, stored as JSON, with the card that says where it is from."""
+"""A decision tree that a person can read, stored as JSON with a card that says where it is from."""
 
 import json
 import sys
@@ -166,16 +166,17 @@ def _node(entry: Any, where: str) -> Node:
 
 
 def _number(entry: Mapping[str, Any], key: str, where: str) -> float:
-    value = entry.get(key)
+    value: Any = entry.get(key)
     # JSON's integers have no bound, and Python reads NaN and Infinity as JSON.
-    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not real or not abs(value) <= sys.float_info.max:
         raise PolicyError(f"{where} has {key} {value!r}, expected a finite number")
     return float(value)
 
 
 def _index(entry: Mapping[str, Any], key: str, where: str) -> int:
     value = entry.get(key)
-    if type(value) is not int or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise PolicyError(f"{where} has {key} {value!r}, expected a whole number")
     return value
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 class Window:
     """What was measured between two moments. Missing is None, never zero.
 
-    `duration_s` is the time of the steps in it: evaluation and checkpoints between them are left out,
-    of `energy_j` as well.
+    `duration_s` is the time of the steps in it: evaluation and checkpoints between them are left
+    out, of `energy_j` as well.
     `work` counts tokens (or samples) of the steps in the window; without steps it counts GPU busy
-    cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is the
-    relative standard error of the time per unit of work, from the steps' own scatter.
+    cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is
+    the relative standard error of the time per unit of work, from the steps' own scatter.
     """
 
     start_ns: int

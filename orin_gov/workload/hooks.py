@@ -88,7 +88,7 @@ def has_parameters(module: torch.nn.Module) -> bool:
 
 
 def count_work(args: Sequence[Any], kwargs: Mapping[str, Any]) -> float:
-    """Return the work in a forward's inputs: tokens of the first tensor of integers, else samples."""
+    """Return the work in a forward's inputs: tokens of the first integer tensor, else samples."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
     for tensor in tensors:
         if tensor.dim() >= 2 and not tensor.is_floating_point() and tensor.dtype != torch.bool:
