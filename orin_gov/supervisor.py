@@ -18,6 +18,7 @@ from orin_gov.board.probe import Board, open_board
 from orin_gov.control import Control, restore_board, take_control
 from orin_gov.engine import Engine
 from orin_gov.errors import BoardError, PolicyError, UsageError
+from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import Policy, parse_policy
@@ -58,7 +59,18 @@ class Settings:
 Start = Callable[[int], Workload]
 
 
-def supervise(settings: Settings, name: str, stepped: bool, start: Start, ring: int) -> int:
+Decide = Callable[[Board, tuple[int, ...]], Decider]
+"""Makes what decides in the governor's place, from the board and its operating points."""
+
+
+def supervise(
+    settings: Settings,
+    name: str,
+    stepped: bool,
+    start: Start,
+    ring: int,
+    decide: Decide | None = None,
+) -> int:
     """Run the workload that `start` starts, governed; return the exit code to end with.
 
     `name` is the script's, for the run directory; `stepped` tells whether it can mark its steps in
@@ -75,12 +87,12 @@ def supervise(settings: Settings, name: str, stepped: bool, start: Start, ring: 
             _restore_left(board.root)
         points = operating_points(board)
         obstacle = _obstacle(board, settings)
-        governor = Governor(
-            policy,
-            points or (1,),
-            settings.objective,
-            advise=settings.dry_run or obstacle is not None,
-        )
+        advise = settings.dry_run or obstacle is not None
+        governor: Decider
+        if decide is not None:
+            governor = decide(board, points)
+        else:
+            governor = Governor(policy, points or (1,), settings.objective, advise=advise)
         path = settings.output or default_run_directory(name)
         create_run_directory(path)
         if obstacle:
@@ -107,7 +119,7 @@ class _Run:
         settings: Settings,
         name: str,
         board: Board,
-        governor: Governor,
+        governor: Decider,
         control: Control | None,
         writer: RunWriter,
     ) -> None:

@@ -212,7 +212,7 @@ class WindowBuilder:
             },
             frequency_hz=self._telemetry.mean_clock_hz(),
             load=self._telemetry.mean_load(),
-            noise=_relative_error([each.step.duration_s for each in steps], units),
+            noise=relative_error([each.step.duration_s for each in steps], units),
         )
 
 
@@ -223,7 +223,7 @@ def _total_of(values: Sequence[float | None]) -> float | None:
     return total
 
 
-def _relative_error(durations_s: Sequence[float], units: Sequence[float]) -> float | None:
+def relative_error(durations_s: Sequence[float], units: Sequence[float]) -> float | None:
     """Return the relative standard error of the time per unit of work (a ratio estimate)."""
     n = len(units)
     if n < 2:

@@ -11,6 +11,7 @@ COMMANDS = {
     "restore": "put a board back that a killed run left changed",
     "explain": "show a policy's tree, or each decision of a run with its path",
     "fit": "fit a policy on the virtual board",
+    "characterize": "measure a workload at every operating point, and draw the curves",
 }
 """Each command by name; orin_gov.commands.NAME has add_arguments(parser) and run(arguments)."""
 

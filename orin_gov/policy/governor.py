@@ -44,6 +44,7 @@ class State(Enum):
     HOLD = "hold"
     FALLBACK = "fallback"
     ADVISE = "advise"
+    SWEEP = "sweep"
 
 
 @dataclass(frozen=True)
