@@ -4,7 +4,8 @@ After kernel 5.15's devfreq and nvgpu: a limit is the integer its text starts wi
 over the minimum; both are shown as they took effect, cut to the ends of the table; a clock off the
 table is rounded up to its next entry; an unknown governor is refused. The request that was last
 written stays: a minimum cut by a lower maximum comes back when that maximum is lifted. The new
-clock takes effect some milliseconds after the write, until when the old one persists.
+clock takes effect some milliseconds after the write, until when the old one persists. (On a board
+the write itself blocks until then; a plain file cannot make its writer wait.)
 """
 
 import random
@@ -78,12 +79,9 @@ class Devfreq:
     Thread-safety: none; the server's loop owns it.
     """
 
-    def __init__(
-        self, board: BoardModel, directory: Path, tick_ns: int, rng: random.Random
-    ) -> None:
+    def __init__(self, board: BoardModel, directory: Path, rng: random.Random) -> None:
+        self._board = board
         self._table = board.frequencies_hz
-        self._constants = board.constants
-        self._tick_ns = tick_ns
         self._rng = rng
         self._min = LimitFile(directory / "min_freq")
         self._max = LimitFile(directory / "max_freq")
@@ -97,7 +95,7 @@ class Devfreq:
         self.switch_ns: int | None = None
 
     def poll(self, now_ns: int) -> None:
-        """Take up what was written to the limits and to the governor since the last tick."""
+        """Take up what was written to the limits and to the governor since it was last asked."""
         changed = [limit.poll(now_ns) for limit in (self._max, self._min)]
         if any(changed):
             self._range = effective_range(self._table, self._min.request_hz, self._max.request_hz)
@@ -143,8 +141,8 @@ class Devfreq:
         if wanted_hz == self._wanted_hz:
             return
         self._wanted_hz = wanted_hz
-        # A write is seen half a tick late on average: the latency from the write is what counts.
-        latency_ms = self._rng.gauss(
-            self._constants.switch_latency_ms, self._constants.switch_latency_sd_ms
-        )
-        self.switch_ns = now_ns + max(0, round(latency_ms * 1e6) - self._tick_ns // 2)
+        if wanted_hz == self.clock_hz:  # back before the switch was through
+            self.switch_ns = None
+            return
+        latency_s = self._board.switch_latency_s(self.clock_hz, wanted_hz, self._rng.random())
+        self.switch_ns = now_ns + round(latency_s * 1e9)

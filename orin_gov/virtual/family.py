@@ -32,7 +32,8 @@ def workload_family(n: int, seed: int) -> list[VirtualWorkload]:
     """`n` random but physical workloads, from host-bound to compute-bound; same seed, same list.
 
     The GPU's compute time is 0.4 to 2.5 times the host's floor (log-uniform); the dynamic power
-    rises with how busy that keeps the GPU. Ranges are assumptions that span the published grids.
+    rises with how busy that keeps the GPU. The ranges span the workloads that are published as
+    measured (`orin_gov.virtual.published`), and are assumptions beyond.
     """
     rng = random.Random(seed)
     return [_workload(f"virtual-{seed}-{index}", rng) for index in range(n)]
@@ -40,13 +41,18 @@ def workload_family(n: int, seed: int) -> list[VirtualWorkload]:
 
 def _workload(name: str, rng: random.Random) -> VirtualWorkload:
     ratio = 0.4 * (2.5 / 0.4) ** rng.random()
-    peak_w = rng.uniform(18.0, 36.0)
+    peak_w = rng.uniform(6.0, 20.0)
+    memory_w = rng.uniform(2.0, 10.0)
     laws = {
-        "idle": PhaseLaw(1.0, 0.02, 0.5),
-        "data": PhaseLaw(1.0, 0.02, 1.0),
-        "forward": _gpu_law(ratio * rng.uniform(0.8, 1.0), peak_w * rng.uniform(0.8, 1.0)),
-        "backward": _gpu_law(ratio * rng.uniform(1.0, 1.25), peak_w),
-        "optimizer": _gpu_law(rng.uniform(0.25, 0.6), peak_w * rng.uniform(0.7, 1.1)),
+        "idle": PhaseLaw(1.0, 0.02, 0.2, memory_w=0.3, cores=0.3),
+        "data": PhaseLaw(1.0, 0.02, 0.2, memory_w=0.8),
+        "forward": _gpu_law(
+            ratio * rng.uniform(0.8, 1.0), peak_w * rng.uniform(0.8, 1.0), memory_w
+        ),
+        "backward": _gpu_law(ratio * rng.uniform(1.0, 1.25), peak_w, memory_w),
+        "optimizer": _gpu_law(
+            rng.uniform(0.25, 0.6), peak_w * rng.uniform(0.3, 0.8), 1.5 * memory_w
+        ),
     }
     weights = {
         "idle": rng.uniform(0.0, 0.08),
@@ -65,15 +71,16 @@ def _workload(name: str, rng: random.Random) -> VirtualWorkload:
     )
 
 
-def _gpu_law(ratio: float, peak_w: float) -> PhaseLaw:
+def _gpu_law(ratio: float, peak_w: float, memory_w: float) -> PhaseLaw:
     """The law of a phase whose compute time is `ratio` times its floor.
 
-    The dynamic power is `peak_w` where the GPU is always busy and 40 % of it where it hardly is:
+    The power of its work is `peak_w` and `memory_w` where the GPU is always busy and 40 % of it where it hardly is:
     stalled kernels still clock the chip and move memory.
     """
     busy = ratio / (1.0 + ratio**4) ** 0.25
     scale = 1.0 / max(1.0, ratio)
-    return PhaseLaw(scale, ratio * scale, peak_w * (0.4 + 0.6 * busy))
+    work = 0.4 + 0.6 * busy
+    return PhaseLaw(scale, ratio * scale, peak_w * work, memory_w=memory_w * work)
 
 
 def window_at(
@@ -144,10 +151,10 @@ class _PodgovRun:
                 self._poll()
 
     def _poll(self) -> None:
-        table = self._board.frequencies_hz
+        board = self._board
         load_permille = 1000 * self._busy_s / (POLLING_NS * 1e-9)
         self._clock_hz = self._podgov.step(
-            load_permille, round(self._now_s * 1e9), table[0], table[-1]
+            load_permille, round(self._now_s * 1e9), board.frequencies_hz[0], board.cap_hz
         )
         self._busy_s = 0.0
         self._next_poll_s += POLLING_NS * 1e-9

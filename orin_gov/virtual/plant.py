@@ -1,78 +1,85 @@
-"""The plant: what a virtual board's clock does to the time and the power of each phase.
+"""The plant: what a virtual board's clocks do to the time and the power of each phase.
 
-Time. A phase has a part that does not scale with the GPU clock (host, launches, memory) and one
-that does; they overlap, so the phase lasts their p-norm:
+Time. A phase has a part that the host takes (Python, launches) and a part that the GPU takes, some
+of it waiting for memory. Host and GPU overlap, so the phase lasts their p-norm:
 
-    t(f) = (floor^p + (compute * f_max / f)^p)^(1/p)          stretch(f) = t(f) / t(f_max)
+    t(f) = (host^p + gpu(f)^p)^(1/p)        gpu(f) = memory * EMC_top / EMC + compute * f_top / f
+    host = floor * CPU_top / CPU            stretch(f) = t(f) / t(f_top)
 
-Power. Each rail has a static part, leakage and its split of the phase's dynamic power:
+Power. Each rail has a static part and its shares of four others:
 
-    P(f) = static + leak * v(f)^2 + split * dynamic * v(f)^2 / stretch(f)
+    core     dynamic_w * v(f)^2 / stretch(f)         the GPU's switching
+    memory   memory_w / stretch(f)                   DRAM, its controller and the fabric
+    leakage  leak_w * v(f)^2 * exp(k (T - T_ref))    the GPU's
+    cpu      cores * cpu_core_w * (CPU / CPU_top)^g
 
-with v the core voltage relative to its lowest. The constants and where each of them comes from are
+with v the GPU's core voltage relative to its lowest and T the die's temperature. A power mode caps
+the clocks and switches off a part of the GPU. The constants and where each of them comes from are
 in the board's JSON file beside this module. Nothing here does I/O but `load_board`.
 """
 
-import json
+from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from math import exp, log2
+from typing import Any
 
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
+from orin_gov.virtual.board_file import Constants, PowerMode, Rail, read_board_file
 
-_BOARD_DIRECTORY = Path(__file__).parent
-
-BOARDS: tuple[str, ...] = tuple(sorted(path.stem for path in _BOARD_DIRECTORY.glob("*.json")))
-"""The names of the virtual boards."""
+BOARDS = ("agx-orin-64gb", "agx-orin-32gb", "orin-nx-16gb", "orin-nx-8gb", "orin-nano-8gb")
+"""The names of the virtual boards; the first one is the measured one."""
 
 
 @dataclass(frozen=True)
 class PhaseLaw:
-    """How one phase answers to the clock.
+    """How one phase answers to the clocks.
 
-    `floor` and `compute` are relative times at the top clock: what no clock shortens and what
-    scales with it. `dynamic_w` is the module's dynamic power (W) at the top clock's rate of work
-    and the lowest voltage.
+    `floor`, `compute` and `memory` are times at the top clocks with the whole GPU on, in seconds or
+    in any one unit: what the host takes, what scales with the GPU's clock, and what scales with the
+    memory's. `dynamic_w` and `memory_w` are watts at that rate of work, the first of them at the
+    lowest voltage. `cores` is how many CPU cores are busy. `sharpness` is the p of the overlap: 16
+    for a loop of equal steps (measured), lower for a mix of steps, whose corners differ (assumed).
     """
 
     floor: float
     compute: float
     dynamic_w: float
+    memory: float = 0.0
+    memory_w: float = 0.0
+    cores: float = 1.0
+    sharpness: float = 4.0
 
+    @classmethod
+    def of_work(
+        cls,
+        host_s: float,
+        compute_s: float,
+        memory_s: float,
+        core_j: float,
+        memory_j: float,
+        cores: float = 1.0,
+        sharpness: float = 4.0,
+    ) -> "PhaseLaw":
+        """The law of a phase from its times at the top clocks (s) and its energies (J).
 
-@dataclass(frozen=True)
-class Rail:
-    """One measured supply; `inside` names the rail whose reading already includes this one."""
-
-    label: str
-    chip: str
-    channel: int
-    voltage_v: float
-    static_w: float
-    leak_w: float
-    dynamic_split: float
-    inside: str | None
-
-
-@dataclass(frozen=True)
-class Constants:
-    """The plant's numbers; their evidence is under "sources" in the board's file."""
-
-    voltage_floor_hz: float
-    voltage_linear_per_ghz: float
-    voltage_quadratic_per_ghz2: float
-    sharpness: float
-    conversion_ms: float
-    switch_latency_ms: float
-    switch_latency_sd_ms: float
-    current_noise_ma: float
-    voltage_noise_mv: float
+        `core_j` is the GPU's switching energy at the lowest voltage, `memory_j` that of DRAM, its
+        controller and the fabric.
+        """
+        time_s = overlap(host_s, compute_s + memory_s, sharpness)
+        return cls(
+            host_s, compute_s, core_j / time_s, memory_s, memory_j / time_s, cores, sharpness
+        )
 
 
 @dataclass(frozen=True)
 class BoardModel:
-    """One virtual board: identity, frequency table (Hz, ascending), rails and phase laws."""
+    """One virtual board in one power mode: identity, frequency table (Hz, ascending), rails, laws.
+
+    Every method takes the GPU's clock in Hz. The CPU's and the memory's clock are the power mode's
+    caps and the temperature (deg C) is `constants.reference_c`, unless they are given.
+    """
 
     name: str
     model: str
@@ -80,17 +87,50 @@ class BoardModel:
     nv_tegra_release: str
     devfreq: str
     frequencies_hz: tuple[int, ...]
-    current_quantum_ma: int
-    voltage_quantum_mv: int
+    shunt_uohm: int
     rails: tuple[Rail, ...]
     constants: Constants
     laws: Mapping[str, PhaseLaw]
     sources: Mapping[str, str]
+    mode: PowerMode
+    modes: tuple[PowerMode, ...]
 
     @property
     def top_hz(self) -> int:
         """The highest clock of the table, to which phase times are relative."""
         return self.frequencies_hz[-1]
+
+    @property
+    def current_quantum_ma(self) -> int:
+        """One step of the INA3221's current: 40 uV over the shunt."""
+        return 40_000 // self.shunt_uohm
+
+    @property
+    def voltage_quantum_mv(self) -> int:
+        """One step of the INA3221's bus voltage."""
+        return 8
+
+    @property
+    def cap_hz(self) -> int:
+        """The highest clock of the table that the power mode allows."""
+        cap_hz = self.mode.gpu_max_hz or self.top_hz
+        return self.frequencies_hz[max(0, bisect_right(self.frequencies_hz, cap_hz) - 1)]
+
+    @property
+    def cpu_hz(self) -> int:
+        """The highest CPU clock that the power mode allows."""
+        return self.mode.cpu_max_hz or self.constants.cpu_top_hz
+
+    @property
+    def emc_hz(self) -> int:
+        """The highest memory clock that the power mode allows."""
+        return self.mode.emc_max_hz or self.constants.emc_top_hz
+
+    @property
+    def tpc_share(self) -> float:
+        """The share of the GPU's TPCs that is on: those of `tpc_pg_mask` are gated."""
+        gated = bin(self.mode.tpc_pg_mask & ((1 << self.constants.tpcs) - 1)).count("1")
+        return 1.0 - gated / self.constants.tpcs
 
     @property
     def module_rails(self) -> tuple[Rail, ...]:
@@ -103,34 +143,111 @@ class BoardModel:
         x = max(0.0, frequency_hz - c.voltage_floor_hz) * 1e-9
         return 1.0 + c.voltage_linear_per_ghz * x + c.voltage_quadratic_per_ghz2 * x * x
 
-    def relative_time(self, law: PhaseLaw, frequency_hz: float) -> float:
-        """t(f) of the module's docstring."""
-        p = self.constants.sharpness
-        compute = law.compute * self.top_hz / frequency_hz
-        return float((law.floor**p + compute**p) ** (1.0 / p))
+    def leakage_w(self, frequency_hz: float, temperature_c: float | None = None) -> float:
+        """The GPU's leakage (W) at a clock's voltage."""
+        c = self.constants
+        above_c = 0.0 if temperature_c is None else temperature_c - c.reference_c
+        leak_w = c.leak_w * self.voltage(frequency_hz) ** 2
+        return leak_w * exp(c.leak_per_c * above_c) * self.tpc_share
 
-    def stretch(self, law: PhaseLaw, frequency_hz: float) -> float:
-        """How many times longer a phase lasts at a clock than at the top clock (>= 1)."""
-        return self.relative_time(law, frequency_hz) / self.relative_time(law, self.top_hz)
+    def time_s(
+        self,
+        law: PhaseLaw,
+        frequency_hz: float,
+        cpu_hz: float | None = None,
+        emc_hz: float | None = None,
+    ) -> float:
+        """t(f) of the module's docstring, in the unit of the law."""
+        c = self.constants
+        host = law.floor * c.cpu_top_hz / (cpu_hz or self.cpu_hz)
+        return overlap(host, self._gpu_s(law, frequency_hz, emc_hz), law.sharpness)
 
-    def load(self, law: PhaseLaw, frequency_hz: float) -> float:
-        """The GPU's busy fraction in a phase, 0 to 1: compute time over elapsed time."""
-        busy = law.compute * self.top_hz / frequency_hz
-        return min(1.0, busy / self.relative_time(law, frequency_hz))
+    def stretch(
+        self,
+        law: PhaseLaw,
+        frequency_hz: float,
+        cpu_hz: float | None = None,
+        emc_hz: float | None = None,
+    ) -> float:
+        """How many times longer a phase lasts than at the top clocks with all on (>= 1)."""
+        top = overlap(law.floor, law.compute + law.memory, law.sharpness)
+        return self.time_s(law, frequency_hz, cpu_hz, emc_hz) / top
 
-    def rail_power_w(self, law: PhaseLaw, frequency_hz: float) -> dict[str, float]:
+    def load(
+        self,
+        law: PhaseLaw,
+        frequency_hz: float,
+        cpu_hz: float | None = None,
+        emc_hz: float | None = None,
+    ) -> float:
+        """The GPU's busy share in a phase, 0 to 1: its own time over the time that passes."""
+        busy = self._gpu_s(law, frequency_hz, emc_hz)
+        return min(1.0, busy / self.time_s(law, frequency_hz, cpu_hz, emc_hz))
+
+    def rail_power_w(
+        self,
+        law: PhaseLaw,
+        frequency_hz: float,
+        cpu_hz: float | None = None,
+        emc_hz: float | None = None,
+        temperature_c: float | None = None,
+    ) -> dict[str, float]:
         """Watts of every rail, by label, in a phase at a clock."""
-        v2 = self.voltage(frequency_hz) ** 2
-        dynamic_w = law.dynamic_w * v2 / self.stretch(law, frequency_hz)
+        c = self.constants
+        rate = 1.0 / self.stretch(law, frequency_hz, cpu_hz, emc_hz)
+        cpu_w = c.cpu_core_w * ((cpu_hz or self.cpu_hz) / c.cpu_top_hz) ** c.cpu_exponent
+        parts_w = {
+            "core": law.dynamic_w * self.voltage(frequency_hz) ** 2 * rate,
+            "memory": law.memory_w * rate,
+            "leakage": self.leakage_w(frequency_hz, temperature_c),
+            "cpu": cpu_w * min(law.cores, self.mode.cpu_cores),
+        }
         return {
-            rail.label: rail.static_w + rail.leak_w * v2 + rail.dynamic_split * dynamic_w
+            rail.label: rail.static_w
+            + sum(share * parts_w[part] for part, share in rail.shares.items())
             for rail in self.rails
         }
 
-    def module_power_w(self, law: PhaseLaw, frequency_hz: float) -> float:
+    def module_power_w(
+        self,
+        law: PhaseLaw,
+        frequency_hz: float,
+        cpu_hz: float | None = None,
+        emc_hz: float | None = None,
+        temperature_c: float | None = None,
+    ) -> float:
         """Watts of the module: the sum of the rails that are inside no other."""
-        power_w = self.rail_power_w(law, frequency_hz)
+        power_w = self.rail_power_w(law, frequency_hz, cpu_hz, emc_hz, temperature_c)
         return sum(power_w[rail.label] for rail in self.module_rails)
+
+    def switch_latency_s(self, from_hz: float, to_hz: float, u: float) -> float:
+        """How long a switch keeps the old clock, and its writer blocked.
+
+        `u`, uniform in [0, 1), picks the quantile. The median grows with how far the switch goes.
+        """
+        c = self.constants
+        octaves = log2(to_hz / from_hz)
+        per_octave = c.switch_up_ms_per_octave if octaves > 0 else c.switch_down_ms_per_octave
+        beyond = max(0.0, abs(octaves) - c.switch_octaves)
+        median_ms = c.switch_median_ms + per_octave * beyond
+        position = u * (len(c.switch_quantiles) - 1)
+        index = min(int(position), len(c.switch_quantiles) - 2)
+        low, high = c.switch_quantiles[index : index + 2]
+        return median_ms * (low + (high - low) * (position - index)) * 1e-3
+
+    def _gpu_s(self, law: PhaseLaw, frequency_hz: float, emc_hz: float | None) -> float:
+        """gpu(f) of the module's docstring, in the unit of the law."""
+        memory = law.memory * self.constants.emc_top_hz / (emc_hz or self.emc_hz)
+        return memory + law.compute * self.top_hz / frequency_hz / self.tpc_share
+
+
+def overlap(one: float, other: float, sharpness: float) -> float:
+    """How long two things take that run side by side: their p-norm (>= the longer one)."""
+    longer = max(one, other)
+    if longer <= 0.0:
+        return 0.0
+    share = min(one, other) / longer
+    return float(longer * (1.0 + share**sharpness) ** (1.0 / sharpness))
 
 
 def quantised(value: float, quantum: int) -> int:
@@ -139,14 +256,26 @@ def quantised(value: float, quantum: int) -> int:
 
 
 def load_board(name: str) -> BoardModel:
-    """The virtual board of that name.
+    """The virtual board of that name: "agx-orin-64gb", or "agx-orin-64gb:30w" in a power mode.
+
+    Without a mode it is in MAXN, which has no caps.
 
     Raises:
-        UsageError: there is no virtual board of that name.
+        UsageError: there is no virtual board, or no power mode of it, of that name.
     """
-    if name not in BOARDS:
-        raise UsageError(f"no virtual board {name!r}; known: {', '.join(BOARDS)}")
-    data = json.loads((_BOARD_DIRECTORY / f"{name}.json").read_text(encoding="utf-8"))
+    base, _, wanted = name.partition(":")
+    if base not in BOARDS:
+        raise UsageError(f"no virtual board {base!r}; known: {', '.join(BOARDS)}")
+    board = _parse(read_board_file(base))
+    modes = {mode.name.removeprefix("MODE_").lower(): mode for mode in board.modes}
+    if wanted and wanted not in modes:
+        raise UsageError(f"{base} has no power mode {wanted!r}; known: {', '.join(modes)}")
+    return replace(board, name=name, mode=modes[wanted]) if wanted else board
+
+
+def _parse(data: Mapping[str, Any]) -> BoardModel:
+    modes = tuple(PowerMode(**mode) for mode in data["modes"])
+    quantiles = {"switch_quantiles": tuple(data["constants"]["switch_quantiles"])}
     return BoardModel(
         name=data["name"],
         model=data["model"],
@@ -154,10 +283,11 @@ def load_board(name: str) -> BoardModel:
         nv_tegra_release=data["nv_tegra_release"],
         devfreq=data["devfreq"],
         frequencies_hz=tuple(data["frequencies_hz"]),
-        current_quantum_ma=data["current_quantum_ma"],
-        voltage_quantum_mv=data["voltage_quantum_mv"],
+        shunt_uohm=data["shunt_uohm"],
         rails=tuple(Rail(**rail) for rail in data["rails"]),
-        constants=Constants(**data["constants"]),
+        constants=Constants(**{**data["constants"], **quantiles}),
         laws={phase: PhaseLaw(**data["laws"][phase]) for phase in PHASES},
         sources=data["sources"],
+        mode=next(mode for mode in modes if mode.name.startswith("MAXN")),
+        modes=modes,
     )

@@ -2,9 +2,10 @@
 
 It serves the tree of `orin_gov.virtual.tree` under a directory, follows the phases that a workload
 marks in a shared ring, and tells the ring how much longer each phase lasts at the current clock.
-One loop wakes at absolute deadlines: a 2 ms tick that takes up what was written, the moment a clock
-takes effect, each sensor conversion, and podgov's 25 ms poll. DIR/.truth holds the exact energy by
-rail, rewritten each second. The directory goes when the process ends.
+One loop wakes when a limit is written and at absolute deadlines: a 2 ms tick that follows the
+phases, the moment a clock takes effect, each sensor conversion, and podgov's 25 ms poll. The die
+warms and cools with the power; its leakage follows. DIR/.truth holds the exact energy by rail,
+rewritten each second. The directory goes when the process ends.
 """
 
 import argparse
@@ -26,12 +27,15 @@ from orin_gov.virtual.ina3221 import Rails
 from orin_gov.virtual.life import Lifeline
 from orin_gov.virtual.plant import BoardModel, load_board
 from orin_gov.virtual.podgov import POLLING_NS
-from orin_gov.virtual.tree import build_tree, devfreq_directory
+from orin_gov.virtual.thermal import ThermalState
+from orin_gov.virtual.tree import build_tree, devfreq_directory, temperature_files
+from orin_gov.virtual.watch import Watch
 
 TICK_NS = 2_000_000
 TRUTH_NS = 1_000_000_000
 SEED = 20260707
 _NEVER_NS = 2**62
+_LEAKAGE_STEP_C = 0.2
 
 
 class Server:
@@ -42,42 +46,46 @@ class Server:
 
     def __init__(self, board: BoardModel, root: Path, ring: PhaseRing, life: Lifeline) -> None:
         rng = random.Random(SEED)
+        directory = devfreq_directory(board, root)
+        self._integrated_ns = self._polled_ns = self._start_ns = time.monotonic_ns()
         self._board = board
         self._root = root
         self._ring = ring
         self._life = life
-        self._rails = Rails(board, root, rng)
-        self._devfreq = Devfreq(board, devfreq_directory(board, root), TICK_NS, rng)
-        self._load_file = ValueFile(devfreq_directory(board, root) / "device/load")
-        # By clock, then by phase code: what the loop would otherwise compute at every wake-up.
-        laws = [board.laws[phase] for phase in PHASES]
+        self._rails = Rails(board, root, rng, self._start_ns)
+        self._devfreq = Devfreq(board, directory, rng)
+        self._watch = Watch(directory / name for name in ("min_freq", "max_freq", "governor"))
+        self._load_file = ValueFile(directory / "device/load")
+        self._temperature_files = [ValueFile(path) for path in temperature_files(root)]
+        self._laws = [board.laws[phase] for phase in PHASES]
         clocks = board.frequencies_hz
-        self._power_w = {f: [board.rail_power_w(law, f) for law in laws] for f in clocks}
-        self._load = {f: [board.load(law, f) for law in laws] for f in clocks}
-        self._stretch = {f: [board.stretch(law, f) for law in laws] for f in clocks}
+        # By clock, then by phase code: what the loop would otherwise compute at every wake-up.
+        self._load = {f: [board.load(law, f) for law in self._laws] for f in clocks}
+        self._stretch = {f: [board.stretch(law, f) for law in self._laws] for f in clocks}
+        idle_w = board.module_power_w(board.laws["idle"], clocks[0])
+        self._thermal = ThermalState(board, idle_w)
         self._busy_s = 0.0
-        self._integrated_ns = self._polled_ns = self._start_ns = time.monotonic_ns()
-        self._set_stretch()
+        self._module_labels = [rail.label for rail in board.module_rails]
+        self._module_j = 0.0
+        self._set_clock()
         self._write_truth(self._start_ns)
 
     def run(self) -> None:
         """Serve until the board's life is over."""
-        conversion_ns = round(self._board.constants.conversion_ms * 1e6)
-        tick_ns = convert_ns = poll_ns = self._start_ns
+        tick_ns = poll_ns = self._start_ns
         truth_ns = self._start_ns + TRUTH_NS
         while True:
             switch_ns = self._devfreq.switch_ns or _NEVER_NS
-            now_ns = _sleep_until(min(tick_ns, switch_ns, convert_ns, poll_ns))
+            deadline_ns = min(tick_ns, switch_ns, self._rails.due_ns, poll_ns)
+            now_ns, written = self._watch.wait(deadline_ns)
             self._integrate(now_ns)
             if now_ns >= switch_ns:
                 self._devfreq.switch()
-                self._set_stretch()
-            if now_ns >= tick_ns:
+                self._set_clock()
+            if written or now_ns >= tick_ns:
                 self._devfreq.poll(now_ns)
                 tick_ns = _next(tick_ns, TICK_NS, now_ns)
-            if now_ns >= convert_ns:
-                self._rails.convert()
-                convert_ns = _next(convert_ns, conversion_ns, now_ns)
+            self._rails.convert(now_ns)
             if now_ns >= poll_ns:
                 self._poll_load(now_ns)
                 poll_ns = _next(poll_ns, POLLING_NS, now_ns)
@@ -85,6 +93,7 @@ class Server:
                     return
             if now_ns >= truth_ns:
                 self._write_truth(now_ns)
+                self._show_temperature()
                 truth_ns = _next(truth_ns, TRUTH_NS, now_ns)
 
     def _integrate(self, now_ns: int) -> None:
@@ -92,9 +101,8 @@ class Server:
         seconds = (now_ns - self._integrated_ns) * 1e-9
         self._integrated_ns = now_ns
         phase = self._ring.current_phase if self._ring.producer_pid else IDLE
-        clock_hz = self._devfreq.clock_hz
-        self._rails.add(seconds, self._power_w[clock_hz][phase])
-        self._busy_s += seconds * self._load[clock_hz][phase]
+        self._rails.add(seconds, self._power_w[phase])
+        self._busy_s += seconds * self._load[self._devfreq.clock_hz][phase]
 
     def _poll_load(self, now_ns: int) -> None:
         """Show the load since the last poll, and let podgov answer to it."""
@@ -103,11 +111,37 @@ class Server:
             load_permille = min(1000.0, 1000 * self._busy_s / elapsed_s)
             self._load_file.show(round(load_permille))
             self._devfreq.ask_podgov(load_permille, now_ns)
+            self._warm(elapsed_s)
         self._busy_s = 0.0
         self._polled_ns = now_ns
+        self._rails.poll()
 
-    def _set_stretch(self) -> None:
+    def _warm(self, seconds: float) -> None:
+        """Let the die follow the power since the last poll, and the leakage the die."""
+        energy_j = self._rails.energy_j
+        module_j = sum(energy_j[label] for label in self._module_labels)
+        self._thermal.step(seconds, (module_j - self._module_j) / seconds)
+        self._module_j = module_j
+        if abs(self._thermal.temperature_c - self._powers_at_c) > _LEAKAGE_STEP_C:
+            self._set_powers()
+
+    def _show_temperature(self) -> None:
+        for file in self._temperature_files:
+            file.show(round(1000 * self._thermal.temperature_c))
+
+    def _set_clock(self) -> None:
+        """Make the ring and the powers those of the clock that has come into effect."""
         self._ring.set_stretch(self._stretch[self._devfreq.clock_hz])
+        self._set_powers()
+
+    def _set_powers(self) -> None:
+        """Work out every phase's rail powers at the present clock and temperature."""
+        self._powers_at_c = self._thermal.temperature_c
+        clock_hz = self._devfreq.clock_hz
+        self._power_w = [
+            self._board.rail_power_w(law, clock_hz, temperature_c=self._powers_at_c)
+            for law in self._laws
+        ]
 
     def _write_truth(self, now_ns: int) -> None:
         """Replace DIR/.truth: exact joules by rail between two CLOCK_MONOTONIC moments."""
@@ -115,15 +149,6 @@ class Server:
         path = self._root / ".truth"
         path.with_suffix(".new").write_text(json.dumps(truth), encoding="ascii")
         os.replace(path.with_suffix(".new"), path)
-
-
-def _sleep_until(deadline_ns: int) -> int:
-    """Sleep to a moment of CLOCK_MONOTONIC (ns); the moment of waking."""
-    now_ns = time.monotonic_ns()
-    if deadline_ns > now_ns:
-        time.sleep((deadline_ns - now_ns) * 1e-9)
-        now_ns = time.monotonic_ns()
-    return now_ns
 
 
 def _next(deadline_ns: int, period_ns: int, now_ns: int) -> int:

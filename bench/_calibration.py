@@ -1,0 +1,253 @@
+"""Fits the plant's constants to the published measurements: `python -m bench.plant --fit`.
+
+Only batches that are multiples of 4 are looked at; the others are there to check. What these data
+cannot tell apart (how much of a constant power leaks, what each rail carries) is held by anchors:
+readings of single boards, each with the deviation that it may have.
+"""
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from orin_gov.virtual.plant import BoardModel, PhaseLaw
+from orin_gov.virtual.published import FINETUNE_SHARPNESS, decode_laws_of
+from orin_gov.virtual.thermal import steady_temperature_c
+
+CLOCKS_HZ = (306, 408, 510, 612, 714, 816, 918, 1020, 1122, 1224, 1300.5)
+"""EnergyLLM's frequency bins (MHz), by their number."""
+
+TWO_RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV")
+"""What the fine-tuning energies count."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Decoding at one (batch, clock): medians over the replicates."""
+
+    batch: int
+    clock_hz: float
+    time_s: float
+    power_w: float
+    temperature_c: float
+
+
+def read_decode_grid(data: Path) -> list[Cell]:
+    """The EnergyLLM grid under `data`, every file of its columns: a cell per (batch, clock)."""
+    rows = defaultdict(list)
+    for path in sorted((data / "energyllm_agx_orin").glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                key = int(row["effective_batch_size"]), int(row["decode_freq_bin"])
+                columns = ("decode_time", "decode_TOTAL_POWER", "temperature")
+                rows[key].append([float(row[column]) for column in columns])
+    return [
+        Cell(batch, CLOCKS_HZ[bin_] * 1e6, *map(median, zip(*replicates, strict=True)))
+        for (batch, bin_), replicates in sorted(rows.items())
+    ]
+
+
+def read_finetune_curves(data: Path) -> dict[str, dict[float, float]]:
+    """Published fine-tuning energies (J) by job ("model/task") and pinned clock (Hz)."""
+    curves: dict[str, dict[float, float]] = defaultdict(dict)
+    with (data / "finetune_agx_orin/energy_by_gpu_freq.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["config"] == "pin":
+                name = f"{row['model']}/{row['task']}"
+                curves[name][float(row["gpu_mhz"]) * 1e6] = float(row["energy_j"])
+    return dict(curves)
+
+
+def decode_time_and_power(
+    board: BoardModel, laws: Sequence[PhaseLaw], cell: Cell
+) -> tuple[float, float]:
+    """What EnergyLLM would have measured: s, and W with VDDQ counted twice, as they did."""
+    times_s = [board.time_s(law, cell.clock_hz) for law in laws]
+    energy_j = 0.0
+    for law, time_s in zip(laws, times_s, strict=True):
+        rails_w = board.rail_power_w(law, cell.clock_hz, temperature_c=cell.temperature_c)
+        energy_j += time_s * sum(rails_w.values())
+    return sum(times_s), energy_j / sum(times_s)
+
+
+def two_rail_energy(board: BoardModel, law: PhaseLaw, clock_hz: float) -> float:
+    """Energy (J) of the two rails per unit of work at a pinned clock, once the die is warm."""
+    temperature_c = steady_temperature_c(board, law, clock_hz)
+    rails_w = board.rail_power_w(law, clock_hz, temperature_c=temperature_c)
+    return board.time_s(law, clock_hz) * sum(rails_w[label] for label in TWO_RAILS)
+
+
+# name: (start, lowest, highest). A number with a slope per sequence has a second one, "name'".
+_DECODE_TIMES = {
+    "layers_host_s": (4.0, 3.0, 5.0),
+    "layers_host_s'": (0.0, -0.01, 0.01),
+    "layers_compute_s": (1.1, 0.5, 3.0),
+    "layers_compute_s'": (0.025, 0.0, 0.1),
+    "layers_memory_s": (0.1, 0.0, 2.0),
+    "layers_memory_s'": (0.02, 0.0, 0.1),
+    "choosing_host_s": (0.3, 0.1, 1.0),
+    "choosing_compute_s": (0.2, 0.0, 1.0),
+}
+_DECODE_ENERGIES = {
+    "core_j": (17.0, 2.0, 80.0),
+    "core_j'": (0.5, 0.0, 3.0),
+    "memory_j": (20.0, 2.0, 80.0),
+    "memory_j'": (0.3, 0.0, 3.0),
+}
+_CONSTANTS = {
+    "voltage_floor_hz": (0.56e9, 0.4e9, 0.75e9),
+    "voltage_linear_per_ghz": (0.37, 0.0, 1.0),
+    "voltage_quadratic_per_ghz2": (0.14, 0.0, 1.0),
+    "leak_w": (1.6, 0.2, 4.0),
+}
+_STATICS = {
+    "VDD_GPU_SOC": (2.8, 0.5, 6.0),
+    "VIN_SYS_5V0": (5.2, 3.0, 8.0),
+    "VDDQ_VDD2_1V8AO": (1.8, 0.5, 4.0),
+}
+# A fine-tuning GPU switches with 3 W at least, or Gemma's five points would be fitted without any.
+_BIG_MODEL = {
+    "floor": (0.3, 0.0, 6.0),
+    "dynamic_w": (14.0, 3.0, 60.0),
+    "memory": (0.1, 0.0, 2.0),
+    "memory_w": (3.0, 0.0, 60.0),
+}
+# The corners of these two curves are seen at 400 to 500 MHz.
+_HOST_BOUND = _BIG_MODEL | {"floor": (3.0, 0.0, 6.0), "dynamic_w": (4.0, 3.0, 60.0)}
+_STARTS = {"Gemma-2B/qnli": _HOST_BOUND, "Pythia-14M/qnli": _HOST_BOUND}
+
+TIME_DEVIATION = POWER_DEVIATION = 0.006
+"""How far a median of 11 replicates may be off, relative to it (their scatter is 0.6 %)."""
+ENERGY_DEVIATION = 0.004
+"""The same of their product, which decides where the optimum is."""
+CURVE_DEVIATION = 0.01
+"""The same of a fine-tuning energy, measured once."""
+CURVE_LIMIT = 0.013
+"""A curve that is off by more than this (rms) weighs in steeply, so that none is given up."""
+
+Bounds = Mapping[str, tuple[float, float, float]]
+
+
+def fit(
+    board: BoardModel, cells: Sequence[Cell], curves: Mapping[str, Mapping[float, float]]
+) -> tuple[BoardModel, dict[str, Any], dict[str, PhaseLaw]]:
+    """Return the board, the numbers of decoding and the laws of fine-tuning that fit best.
+
+    First the times of decoding, which nothing else has a part in, then all that is power.
+    """
+    cells = [cell for cell in cells if cell.batch % 4 == 0]
+
+    def time_errors(values: Mapping[str, float]) -> list[float]:
+        return [
+            math.log(_decode(board, values | _NO_ENERGY, cell)[0] / cell.time_s) / TIME_DEVIATION
+            for cell in cells
+        ]
+
+    times = _least_squares(time_errors, _DECODE_TIMES)
+    bounds = _CONSTANTS | _STATICS | _DECODE_ENERGIES
+    for job in curves:
+        start = _STARTS.get(job, _BIG_MODEL)
+        bounds = bounds | {f"{job}.{name}": bound for name, bound in start.items()}
+
+    def power_errors(values: Mapping[str, float]) -> list[float]:
+        warm = _board_of(board, values)
+        errors = _anchors(warm)
+        for cell in cells:
+            time_s, power_w = _decode(warm, times | values, cell)
+            power = math.log(power_w / cell.power_w)
+            energy = power + math.log(time_s / cell.time_s)
+            errors += [power / POWER_DEVIATION, energy / ENERGY_DEVIATION]
+        for job, curve in curves.items():
+            law = _law_of(job, values)
+            off = curve_errors(warm, law, curve)
+            weight = math.sqrt(11 / len(curve))
+            errors += [weight * error / CURVE_DEVIATION for error in off]
+            errors.append(4 * (rms(off) / CURVE_LIMIT) ** 6)
+            errors += [law.dynamic_w / 100, law.memory_w / 100]  # of equal fits, the modest one
+        return errors
+
+    values = _least_squares(power_errors, bounds)
+    laws = {job: _law_of(job, values) for job in curves}
+    return _board_of(board, values), _numbers(times | values), laws
+
+
+def _least_squares(
+    errors: Callable[[Mapping[str, float]], Sequence[float]], bounds: Bounds
+) -> dict[str, float]:
+    """The values within their bounds that make the sum of the squared errors least."""
+    from scipy.optimize import least_squares
+
+    scale = np.array([max(abs(low), abs(high)) for _, low, high in bounds.values()])
+    start, low, high = np.array(list(bounds.values())).T / scale
+
+    def values(x: Any) -> dict[str, float]:
+        return dict(zip(bounds, (x * scale).tolist(), strict=True))
+
+    found = least_squares(
+        lambda x: np.array(errors(values(x))), start, bounds=(low, high), x_scale=0.1, max_nfev=200
+    )
+    return values(found.x)
+
+
+_NO_ENERGY = dict.fromkeys(_DECODE_ENERGIES, 0.0)
+
+
+def _numbers(values: Mapping[str, float]) -> dict[str, Any]:
+    """The numbers of decoding as `decode_laws_of` takes them."""
+    names = [name for name in _DECODE_TIMES | _DECODE_ENERGIES if not name.endswith("'")]
+    return {
+        name: [values[name], values[f"{name}'"]] if f"{name}'" in values else values[name]
+        for name in names
+    }
+
+
+def _decode(board: BoardModel, values: Mapping[str, float], cell: Cell) -> tuple[float, float]:
+    return decode_time_and_power(board, decode_laws_of(_numbers(values), cell.batch), cell)
+
+
+def _board_of(board: BoardModel, values: Mapping[str, float]) -> BoardModel:
+    statics = {rail.label: values.get(rail.label, rail.static_w) for rail in board.rails}
+    rails = tuple(replace(rail, static_w=statics[rail.label]) for rail in board.rails)
+    constants = replace(board.constants, **{name: values[name] for name in _CONSTANTS})
+    return replace(board, rails=rails, constants=constants)
+
+
+def _law_of(job: str, values: Mapping[str, float]) -> PhaseLaw:
+    numbers = {name: values[f"{job}.{name}"] for name in _BIG_MODEL}
+    return PhaseLaw(compute=1.0, sharpness=FINETUNE_SHARPNESS, **numbers)
+
+
+def curve_errors(board: BoardModel, law: PhaseLaw, curve: Mapping[float, float]) -> list[float]:
+    """How far E(f) / E(highest f) is off at each clock of a published curve, relative to it."""
+    top_hz = max(curve)
+    model_j = {hz: two_rail_energy(board, law, hz) for hz in curve}
+    return [
+        model_j[hz] / model_j[top_hz] / (energy_j / curve[top_hz]) - 1
+        for hz, energy_j in curve.items()
+    ]
+
+
+def rms(errors: Sequence[float]) -> float:
+    """The root of their mean square."""
+    return math.sqrt(fmean(error * error for error in errors))
+
+
+def _anchors(board: BoardModel) -> list[float]:
+    """How far the plant is from single readings, each in units of the deviation it may have."""
+    top_hz = board.top_hz
+    rails = {rail.label: rail.static_w for rail in board.rails}
+    # Fans off, decoding at batch 32 and 1300.5 MHz: 0.13 W per deg C between 66 and 92 deg C.
+    hot_w = (board.leakage_w(top_hz, 92) - board.leakage_w(top_hz, 66)) / 26
+    # A resting board at 1300.5 MHz, 50 deg C (test fixture of rbonghi/jetson_stats).
+    idle_w = rails["VDD_GPU_SOC"] + board.leakage_w(top_hz, 50)
+    return [
+        (hot_w - 0.13) / 0.01,
+        (idle_w - 5.14) / 0.8,
+        (rails["VIN_SYS_5V0"] - 5.50) / 0.5,
+    ]
