@@ -11,11 +11,12 @@ from pathlib import Path
 from orin_gov.board.probe import Board
 from orin_gov.board.thermal import read_gpu_temperature_c
 from orin_gov.errors import OrinGovError, UsageError
-from orin_gov.policy.sweep import Stop, Sweep, plan
+from orin_gov.policy.sweep import ALL_MEASURED, Stop, Sweep, plan
 from orin_gov.policy.window import Window
 from orin_gov.record.characterization import (
     append,
     curves,
+    finished_board,
     measurement_of,
     open_directory,
     read_measurements,
@@ -128,10 +129,10 @@ def sweep_jobs(wanted: Characterization, workloads: Sequence[str]) -> Swept:
     path = wanted.output or default_run_directory(workloads[0].replace("/", "-"))
     title = f"virtual board {board.name}"
     open_directory(path, wanted.manifest(title, workloads))
-    ended = [
+    sweeps = [
         _sweep_job(wanted, board, points, workload, job, path) for workload, job in jobs.items()
     ]
-    return _finish(path, title, ended[-1], 0)
+    return _finish(path, title, max(sweeps, key=lambda sweep: sweep.left), 0)
 
 
 def _sweep_job(
@@ -161,6 +162,9 @@ def sweep_script(wanted: Characterization, words: Sequence[str], module: bool) -
     """
     target = resolve_target(words, module)
     path = wanted.output or default_run_directory(target.name)
+    if (board := finished_board(path)) is not None:
+        open_directory(path, wanted.manifest(board, [target.name]))
+        return Swept(path, board, ALL_MEASURED, 0)
     while True:
         before = len(read_measurements(path))
         code, title, sweep = _launch(wanted, target, path)
@@ -173,21 +177,14 @@ def _launch(wanted: Characterization, target: Target, path: Path) -> tuple[int, 
     made: list[tuple[str, Sweep]] = []
 
     def decide(board: Board, points: tuple[int, ...]) -> Sweep:
+        def thermometer() -> float | None:
+            return read_gpu_temperature_c(board.root)
+
         title = board.identity.title
         open_directory(path, wanted.manifest(title, [target.name]))
-        made.append(
-            (
-                title,
-                make_sweep(
-                    wanted,
-                    target.name,
-                    points,
-                    path,
-                    lambda: read_gpu_temperature_c(board.root),
-                ),
-            )
-        )
-        return made[0][1]
+        sweep = make_sweep(wanted, target.name, points, path, thermometer)
+        made.append((title, sweep))
+        return sweep
 
     settings = Settings(
         board=wanted.board,
@@ -209,5 +206,5 @@ def _launch(wanted: Characterization, target: Target, path: Path) -> tuple[int, 
 def _finish(path: Path, title: str, sweep: Sweep, code: int) -> Swept:
     """Write the summary; a sweep that was cut short is no success."""
     ended = sweep.ended or "the script ended before all was measured; the same command goes on"
-    write_summary(path, curves(read_measurements(path)), ended)
-    return Swept(path, title, ended, code or (0 if not sweep.left else OrinGovError.exit_code))
+    write_summary(path, title, curves(read_measurements(path)), ended, sweep.left)
+    return Swept(path, title, ended, code or (OrinGovError.exit_code if sweep.left else 0))

@@ -19,6 +19,9 @@ WAIT_ABOVE_C, WAIT_UNTIL_C, ABORT_ABOVE_C = 75.0, 70.0, 85.0
 """The thermal protocol of the published sweeps: cool down from 75 to 70 deg C, give up at 85."""
 
 
+ALL_MEASURED = "all is measured"
+
+
 @dataclass(frozen=True)
 class Stop:
     """One measurement to take: an operating point (None: the board's own governor) in a round."""
@@ -57,7 +60,7 @@ class Sweep:
         self._thermometer, self._record = thermometer, record
         self._warming = WARM_UP
         self._cooling = False
-        self.ended: str | None = None if self._left else "all was measured already"
+        self.ended: str | None = None if self._left else ALL_MEASURED
 
     @property
     def left(self) -> int:
@@ -94,7 +97,7 @@ class Sweep:
         stop = self._left.pop(0)
         self._record(stop, window, temperature_c)
         if not self._left:
-            self.ended = "all is measured"
+            self.ended = ALL_MEASURED
 
     def _watch(self, temperature_c: float) -> None:
         if temperature_c > ABORT_ABOVE_C:

@@ -192,12 +192,27 @@ def best(points: Sequence[Point]) -> Point | None:
     return min(known, key=lambda point: point.energy_j or 0.0, default=None)
 
 
-def write_summary(path: Path, found: Mapping[str, Sequence[Point]], ended: str) -> None:
-    """Write the curves, and how the sweep ended."""
+def write_summary(
+    path: Path, board: str, found: Mapping[str, Sequence[Point]], ended: str, left: int
+) -> None:
+    """Write the curves, how the sweep ended, and how many measurements are still to be taken."""
     content = {
         "version": VERSION,
         "kind": KIND,
+        "board": board,
         "ended": ended,
+        "left": left,
         "curves": {name: [asdict(point) for point in points] for name, points in found.items()},
     }
     (path / "summary.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def finished_board(path: Path) -> str | None:
+    """The board of a characterization that has nothing left to measure, or None."""
+    try:
+        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(summary, dict) or summary.get("kind") != KIND or summary.get("left") != 0:
+        return None
+    return str(summary.get("board"))

@@ -35,9 +35,7 @@ class Task:
     spread: float
     max_length: int
 
-    def draw_lengths(
-        self, rng: np.random.Generator, batches: int, batch: int
-    ) -> Floats:
+    def draw_lengths(self, rng: np.random.Generator, batches: int, batch: int) -> Floats:
         """The length of the longest example in each of so many batches."""
         longest = rng.standard_normal((batches, batch)).max(axis=1)
         tokens: Floats = self.median_tokens * np.exp(self.spread * longest)

@@ -82,5 +82,5 @@ class Gathering:
             phase_energy_j=dict(zip(phases, phase_j, strict=True)),
             frequency_hz=float(joined["cycles"].sum() / self.duration_s),
             load=float(joined["busy_s"].sum() / self.duration_s),
-            noise=relative_error(durations_s, work),
+            noise=relative_error(durations_s.tolist(), work.tolist()),
         )

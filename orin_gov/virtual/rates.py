@@ -19,8 +19,8 @@ class Rates:
     """What training costs on one board.
 
     `flops_per_cycle` and `bytes_per_cycle` are those of all TPCs; `dram_byte_s` is what a byte
-    takes beyond that, at any GPU clock. Energies are those at the lowest voltage; times of the host are
-    those at the CPU's top clock, per launch, per example of a batch and per step.
+    takes beyond that, at any GPU clock. Energies are those at the lowest voltage; times of the host
+    are those at the CPU's top clock, per launch, per example of a batch and per step.
     """
 
     flops_per_cycle: Mapping[str, float]

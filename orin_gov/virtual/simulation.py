@@ -23,7 +23,7 @@ from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.gathering import Gathering, Part
 from orin_gov.virtual.job import Job
 from orin_gov.virtual.plant import BoardModel, PhaseLaw, load_board
-from orin_gov.virtual.tables import BLOCK, Floats, StepStream, Table, tabulate
+from orin_gov.virtual.tables import BLOCK, Floats, StepStream, Table
 from orin_gov.virtual.thermal import ThermalState
 from orin_gov.windows import Epoch
 
@@ -175,6 +175,7 @@ class Simulation:
         clock, table = self._clock, self._table(self._clock.hz)
         ahead = min(self._until_pause(), self._guess(gathering, table))
         steps = self._stream.take(self._steps, ahead)
+        table.need(steps.kinds)
         phase_s = table.time_s[steps.kinds] * steps.factors[:, None]
         phase_s[:, 0] += steps.stalls_s
         n = gathering.until_over(phase_s.sum(axis=1)) or ahead
@@ -213,13 +214,13 @@ class Simulation:
                 left, wait_s = 1.0, 0.0 if phase else stall_s
                 while left > 0.0:
                     hz = clock.hz
-                    table = self._table(hz)
-                    whole_s = table.rows_s[kind][phase] * factor + wait_s
+                    times_s, loads = self._table(hz).row(kind)
+                    whole_s = times_s[phase] * factor + wait_s
                     span_s, until_s = left * whole_s, clock.next_s - clock.now_s
                     left = 0.0 if span_s <= until_s else left - until_s / whole_s
                     span_s = min(span_s, until_s)
                     spans.append((n, phase, hz, span_s))
-                    clock.go_on(span_s, table.rows_load[kind][phase])
+                    clock.go_on(span_s, loads[phase])
             n += 1
             if is_over(n, clock.now_s - begin_s):
                 break
@@ -239,15 +240,15 @@ class Simulation:
             self._clock_s[hz] += spent_s
 
         def by_phase(values: Floats) -> Floats:
-            return np.bincount(step * phases + phase, values, n * phases).reshape(n, phases)
+            return _sums(step * phases + phase, values, n * phases).reshape(n, phases)
 
         return Part(
             work=self._work[kinds],
             phase_s=by_phase(seconds),
             phase_j=by_phase(joules @ self._module),
-            rail_j=np.stack([np.bincount(step, rail, n) for rail in joules.T], axis=1),
-            busy_s=np.bincount(step, load * seconds, n),
-            cycles=np.bincount(step, spans[:, 2] * seconds, n),
+            rail_j=np.stack([_sums(step, rail, n) for rail in joules.T], axis=1),
+            busy_s=_sums(step, load * seconds, n),
+            cycles=_sums(step, spans[:, 2] * seconds, n),
         )
 
     def _took(self, part: Part) -> Part:
@@ -292,17 +293,22 @@ class Simulation:
         """A few steps more than will end the decision epoch."""
         epoch = self._epoch
         least_s = max(epoch.least_s, epoch.seconds or 0.0) - gathering.duration_s
-        next_s = table.time_s[self._stream.take(self._steps, 1).kinds[0]].sum()
+        next_s = sum(table.row(int(self._stream.take(self._steps, 1).kinds[0]))[0])
         by_time = int(1.2 * max(0.0, least_s) / next_s) + 1
         return max(by_time, 0 if epoch.seconds else (epoch.steps or 1) - gathering.steps, 1)
 
     def _table(self, hz: int) -> Table:
         table = self._tables.get(hz)
         if table is None:
-            table = self._tables[hz] = tabulate(self._board, self._job, hz)
+            table = self._tables[hz] = Table(self._board, self._job, hz)
         return table
 
     def _leak_w(self, hz: int) -> Floats:
         """What each rail leaks beyond the table's reference temperature."""
         board = self._board
         return self._leaks * (board.leakage_w(hz, self.temperature_c) - board.leakage_w(hz))
+
+
+def _sums(places: npt.NDArray[np.int64], values: Floats, n: int) -> Floats:
+    """The sum of the values at each of n places."""
+    return np.bincount(places, values, n).astype(np.float64)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orin_gov.virtual.job import Job
-from orin_gov.virtual.plant import BoardModel
+from orin_gov.virtual.plant import BoardModel, PhaseLaw
 
 Floats = npt.NDArray[np.float64]
 
@@ -14,33 +14,46 @@ BLOCK = 256
 """Steps are drawn so many at a time."""
 
 
-@dataclass(frozen=True)
 class Table:
-    """Each kind of step at one clock and the reference temperature.
+    """Each kind of step at one clock and the reference temperature, worked out when first needed.
 
-    `time_s` and `load` are [kinds, phases], `power_w` is [kinds, phases, rails]. `rows_s` and
-    `rows_load` hold the same as plain lists, from which single numbers come faster.
+    `time_s` and `load` are [kinds, phases], `power_w` is [kinds, phases, rails]; `rows` holds times
+    and loads of a kind as plain lists, from which single numbers come faster.
+
+    Thread-safety: none; one caller.
     """
 
-    time_s: Floats
-    load: Floats
-    power_w: Floats
-    rows_s: list[list[float]]
-    rows_load: list[list[float]]
+    def __init__(self, board: BoardModel, job: Job, clock_hz: int) -> None:
+        self._board, self._job, self._clock_hz = board, job, clock_hz
+        shape = len(job.kinds), len(job.phases)
+        self.time_s, self.load = np.zeros(shape), np.zeros(shape)
+        self.power_w = np.zeros((*shape, len(board.rails)))
+        self.rows: dict[int, tuple[list[float], list[float]]] = {}
+        self._costs: dict[int, tuple[float, float, list[float]]] = {}
 
+    def need(self, kinds: npt.NDArray[np.int64]) -> None:
+        """Make sure that the arrays hold these kinds."""
+        for kind in set(kinds.tolist()) - self.rows.keys():
+            self.row(kind)
 
-def tabulate(board: BoardModel, job: Job, clock_hz: int) -> Table:
-    """The table of a job's kinds at a clock."""
-    laws = [list(kind.laws.values()) for kind in job.kinds]
-    # Phases that all kinds share are one object: worked out once.
-    known = {id(law): law for row in laws for law in row}
-    time_s = {key: board.time_s(law, clock_hz) for key, law in known.items()}
-    load = {key: board.load(law, clock_hz) for key, law in known.items()}
-    power_w = {key: [*board.rail_power_w(law, clock_hz).values()] for key, law in known.items()}
-    rows_s = [[time_s[id(law)] for law in row] for row in laws]
-    rows_load = [[load[id(law)] for law in row] for row in laws]
-    rows_w = [[power_w[id(law)] for law in row] for row in laws]
-    return Table(np.array(rows_s), np.array(rows_load), np.array(rows_w), rows_s, rows_load)
+    def row(self, kind: int) -> tuple[list[float], list[float]]:
+        """Seconds and loads of a kind's phases."""
+        found = self.rows.get(kind)
+        if found is None:
+            costs = [self._cost(law) for law in self._job.kinds[kind].laws.values()]
+            times, loads, powers = zip(*costs, strict=True)
+            self.time_s[kind], self.load[kind], self.power_w[kind] = times, loads, powers
+            found = self.rows[kind] = list(times), list(loads)
+        return found
+
+    def _cost(self, law: PhaseLaw) -> tuple[float, float, list[float]]:
+        # Phases that all kinds share are one object, worked out once.
+        cost = self._costs.get(id(law))
+        if cost is None:
+            board, hz = self._board, self._clock_hz
+            power_w = [*board.rail_power_w(law, hz).values()]
+            cost = self._costs[id(law)] = board.time_s(law, hz), board.load(law, hz), power_w
+        return cost
 
 
 @dataclass(frozen=True)
