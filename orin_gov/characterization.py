@@ -84,7 +84,7 @@ def choose_points(freqs: str, table_hz: Sequence[int]) -> list[int]:
         except ValueError:
             raise UsageError(f"--freqs has {text!r}, expected all, or MHz as in 306,612") from None
         nearest_hz = min(table_hz, key=lambda hz: abs(hz - wanted_hz))
-        if abs(nearest_hz - wanted_hz) > SAME_HZ:
+        if not abs(nearest_hz - wanted_hz) <= SAME_HZ:
             known = ", ".join(f"{hz / 1e6:.0f}" for hz in table_hz)
             raise UsageError(f"--freqs has {text} MHz, expected some of {known}")
         points.append(nearest_hz)

@@ -7,6 +7,7 @@ summary.json         the curves: means by operating point, with the spread over 
 
 import json
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -89,30 +90,36 @@ class Point:
     load: float | None
 
 
-def open_directory(path: Path, manifest: Mapping[str, Any]) -> list[Measurement]:
-    """Make the run directory, or go on in it; returns what was measured there before.
+def open_directory(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Make the run directory, or go on in it.
 
     Raises:
         RunDirectoryError: it holds something else, or a sweep of other things.
     """
-    wanted = {"version": VERSION, "kind": KIND, **manifest}
+    wanted = json.loads(json.dumps({"version": VERSION, "kind": KIND, **manifest}))
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not any(path.iterdir()):
             (path / "manifest.json").write_text(json.dumps(wanted, indent=1) + "\n", "utf-8")
-            return []
-        found = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = dict(json.loads((path / "manifest.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         raise RunDirectoryError(
             f"{path} is no characterization to go on with: {error}; name another with --output"
         ) from error
-    for key, value in json.loads(json.dumps(wanted)).items():
-        if not isinstance(found, dict) or found.get(key) != value:
+    for key, value in wanted.items():
+        if found.get(key) != value:
             raise RunDirectoryError(
-                f"{path} holds a run whose {key} is {dict(found).get(key)!r}, not {value!r}; "
+                f"{path} holds a run whose {key} is {found.get(key)!r}, not {value!r}; "
                 "ask for the same again, or name another with --output"
             )
-    return read_measurements(path)
+    _drop_half_line(path / "measurements.jsonl")
+
+
+def _drop_half_line(file: Path) -> None:
+    """Remove a last line that a crash cut off: what comes next must not be joined to it."""
+    if file.exists():
+        content = file.read_bytes()
+        os.truncate(file, content.rfind(b"\n") + 1)
 
 
 def append(path: Path, measurement: Measurement) -> None:
@@ -132,8 +139,6 @@ def read_measurements(path: Path) -> list[Measurement]:
         return []
     text = file.read_text(encoding="utf-8")
     complete = text[: text.rfind("\n") + 1]
-    if complete != text:
-        file.write_text(complete, encoding="utf-8")
     try:
         return [Measurement(**json.loads(line)) for line in complete.splitlines()]
     except (ValueError, TypeError) as error:
