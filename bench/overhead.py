@@ -1,7 +1,7 @@
 """What orin_gov costs a script that it only watches, and what `orin-gov --help` costs.
 
-Steps of the encoder example with and without hooks and supervisor (`--dry-run`, rails read at 200 Hz
-from a tree of plain files), interleaved in one process; see bench/encoder_steps.py.
+Steps of the encoder example with and without hooks and supervisor (`--dry-run`, rails read at
+200 Hz from a tree of plain files), interleaved in one process; see bench/encoder_steps.py.
 """
 
 import json
