@@ -201,11 +201,11 @@ class Governor:
             self._best = (target, gain)
             if better and (neighbour := self._neighbour(target)) is not None:
                 return Decision(
-                    State.REFINE, neighbour, f"{gain:.1%} gained; is its neighbour better?"
+                    State.REFINE, neighbour, f"{_gained(gain)}; is its neighbour better?"
                 )
         elif target == self._best[0]:
             self._best = (target, gain)  # holding: keep the gain current
-        return self._hold(window, f"{self._best[1]:.1%} gained and within budget")
+        return self._hold(window, f"{_gained(self._best[1])}, within budget")
 
     def _hold(self, window: Window, reason: str) -> Decision:
         assert self._best is not None
@@ -269,3 +269,7 @@ class Governor:
     def _snap(self, frequency_hz: float) -> int:
         """Return the nearest operating point; a frequency between two is never written."""
         return min(self._points, key=lambda hz: abs(hz - frequency_hz))
+
+
+def _gained(gain: float) -> str:
+    return f"{gain:.1%} gained" if gain >= 0 else f"{-gain:.1%} lost, within the noise"

@@ -34,7 +34,7 @@ WINDOW = Window(
     energy_j=80.0,
     frequency_hz=917e6,
 )
-HOLD = Decision(State.HOLD, 918_000_000, "12.0% gained and within budget")
+HOLD = Decision(State.HOLD, 918_000_000, "12.0% gained, within budget")
 RECORD = EpochRecord(7, State.HOLD, WINDOW, Outcome(0.0213, 0.121, 0.121), HOLD)
 QUALITY = {"reads": 1000, "errors": 2, "repeats": 250, "gaps": 1, "last_errno": 0}
 SUMMARY: dict[str, Any] = {
@@ -75,7 +75,7 @@ def end_lines(capsys: pytest.CaptureFixture[str], **changes: object) -> list[str
 def test_an_epoch_is_one_line() -> None:
     assert epoch_line(RECORD) == (
         "epoch 7    hold       918 MHz  0.25 s/step  +2.1%   32.0 W  8 J/step -12.1%"
-        "  -> hold 918 MHz: 12.0% gained and within budget"
+        "  -> hold 918 MHz: 12.0% gained, within budget"
     )
 
 
@@ -84,7 +84,7 @@ def test_what_is_missing_is_said_and_no_number_is_made_up() -> None:
     line = epoch_line(replace(RECORD, window=window, outcome=Outcome(None, None, None)))
     assert line == (
         "epoch 7    hold         - MHz  0.25 s/step            no power  no J       "
-        "  -> hold 918 MHz: 12.0% gained and within budget"
+        "  -> hold 918 MHz: 12.0% gained, within budget"
     )
 
 
