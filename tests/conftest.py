@@ -71,7 +71,7 @@ def ours_in_temp() -> set[str]:
 
 
 def in_use(file: str) -> bool:
-    """Tell whether a living process names the file: it belongs to a run that is not of this test."""
+    """Tell whether a living process names the file: then it belongs to a run not of this test."""
     return any(
         file in word
         for process in psutil.process_iter(["cmdline"])
