@@ -27,7 +27,7 @@ from orin_gov.workload.tracker import MARK, Step, StepTracker
 
 logger = logging.getLogger(__name__)
 
-TICK_S = 0.05
+TICK_S = 0.1
 SENSOR_PATIENCE_NS = 1_000_000_000
 """A step waits this long for samples that cover it; after that its energy is missing."""
 
@@ -53,17 +53,19 @@ class Tally:
     epochs: list[EpochRecord] = field(default_factory=list)
     steps: int = 0
     step_time_s: float = 0.0
-    step_energy_j: float | None = 0.0
+    steps_with_energy: int = 0
+    step_energy_j: float = 0.0
     clock_s: Counter[int] = field(default_factory=Counter)
     transitions: list[Transition] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def add_step(self, measured: MeasuredStep) -> None:
-        """Count a step; one whose energy is missing makes the energy of all steps missing."""
+        """Count a step, and its energy where it was measured."""
         self.steps += 1
         self.step_time_s += measured.step.duration_s
-        known = self.step_energy_j is not None and measured.energy_j is not None
-        self.step_energy_j = self.step_energy_j + measured.energy_j if known else None  # type: ignore[operator]
+        if measured.energy_j is not None:
+            self.steps_with_energy += 1
+            self.step_energy_j += measured.energy_j
 
 
 class Engine(threading.Thread):

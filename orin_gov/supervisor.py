@@ -101,12 +101,12 @@ def supervise(
         if not obstacle and not settings.dry_run:
             assert board.gpu is not None
             control = stack.enter_context(take_control(board.root, board.gpu))
+        writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
+        writer.manifest(_manifest(settings, name, board, policy, control))
         block_signals()
         workload = start(ring)
         if virtual:
             virtual.adopt(workload.pid)
-        writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
-        writer.manifest(_manifest(settings, name, board, policy, control))
         run = _Run(settings, name, board, governor, control, writer)
         return run.see_through(workload, PhaseRing(ring), stepped)
 
@@ -140,7 +140,7 @@ class _Run:
             _resolvable(self._settings.epoch, self._board.averaging),
             self._writer,
             stepped,
-            lambda record: print_epoch(record),
+            print_epoch,
         )
         print_start(self._name, self._board, self._control is not None, self._settings.objective)
         began_s = time.monotonic()

@@ -10,7 +10,8 @@ import numpy as np
 from orin_gov.energy import EnergyTimeline, Floats
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
-from orin_gov.policy.window import Window
+from orin_gov.policy.reference import relative_error
+from orin_gov.policy.window import StepSample, Window
 from orin_gov.workload.tracker import Step
 
 
@@ -212,7 +213,11 @@ class WindowBuilder:
             },
             frequency_hz=self._telemetry.mean_clock_hz(),
             load=self._telemetry.mean_load(),
-            noise=relative_error([each.step.duration_s for each in steps], units),
+            noise=relative_error(units, [each.step.duration_s for each in steps]),
+            samples=[
+                StepSample(unit, each.step.duration_s, each.energy_j)
+                for unit, each in zip(units, steps, strict=True)
+            ],
         )
 
 
@@ -221,13 +226,3 @@ def _total_of(values: Sequence[float | None]) -> float | None:
     for value in values:
         total = add_known(total, value)
     return total
-
-
-def relative_error(durations_s: Sequence[float], units: Sequence[float]) -> float | None:
-    """Return the relative standard error of the time per unit of work (a ratio estimate)."""
-    n = len(units)
-    if n < 2:
-        return None
-    rate = sum(durations_s) / sum(units)
-    residual = np.asarray(durations_s) - rate * np.asarray(units)
-    return float(residual.std(ddof=1) / math.sqrt(n) / (sum(durations_s) / n))

@@ -43,6 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    # With a width, argparse need not import shutil to ask for the terminal's: a fifth of the time.
+    return argparse.RawDescriptionHelpFormatter(prog, width=80)
+
+
 def _top_parser() -> argparse.ArgumentParser:
     from orin_gov import __version__
 
@@ -52,7 +57,7 @@ def _top_parser() -> argparse.ArgumentParser:
         prog="orin-gov",
         description="Lower the energy of fine-tuning on NVIDIA Jetson Orin.",
         epilog=f"commands:\n{listing}\n\n`orin-gov COMMAND --help` tells more.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_formatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"orin-gov {__version__}")

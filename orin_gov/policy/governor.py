@@ -7,12 +7,13 @@ Baseline -> Decide -> Verify -> Refine -> Hold -> (Decide on drift, Baseline now
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from orin_gov.errors import PolicyError
 from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
+from orin_gov.policy.reference import Reference
 from orin_gov.policy.tree import Policy, walk
 from orin_gov.policy.window import Window
 
@@ -29,9 +30,9 @@ LOOK_GAIN = 0.005
 """A neighbouring operating point must be this much better to be kept."""
 
 MISSES_ALLOWED = 2
-FIRST_BASELINE_AFTER = 5
-RAREST_BASELINE = 20
-"""Baseline windows recur after 5 windows, then 10, then every 20 (5 % of a long run)."""
+FIRST_BASELINE_AFTER = 3
+RAREST_BASELINE = 19
+"""Baseline windows recur after 3 windows, then 4, 5, ... and at last 19 (5 % of a long run)."""
 
 
 class State(Enum):
@@ -67,37 +68,6 @@ class Outcome:
     saving: float | None
     gain: float | None  # of the objective
     margin: float = LEAST_NOISE  # differences within it decide nothing
-
-
-@dataclass
-class Reference:
-    """The baseline's sums, frozen once it is complete: budgets must not compound."""
-
-    time_s: float = 0.0
-    energy_j: float | None = 0.0
-    work: float = 0.0
-    windows: list[Window] = field(default_factory=list)
-
-    def add(self, window: Window) -> None:
-        """Add a baseline window; one without work teaches nothing and is left out."""
-        if not window.work:
-            return
-        self.windows.append(window)
-        self.time_s += window.duration_s
-        self.work += window.work
-        known = self.energy_j is not None and window.energy_j is not None
-        self.energy_j = self.energy_j + window.energy_j if known else None  # type: ignore[operator]
-
-    def as_window(self) -> Window:
-        """Return the reference as one window, for comparison."""
-        noise = math.hypot(*(window.noise or 0.0 for window in self.windows)) / len(self.windows)
-        return replace(
-            self.windows[-1],
-            duration_s=self.time_s,
-            energy_j=self.energy_j,
-            work=self.work,
-            noise=noise,
-        )
 
 
 class Governor:
@@ -142,28 +112,6 @@ class Governor:
         self._state = decision.state
         return decision
 
-    def fall_back(self) -> None:
-        """Leave the board to its own governor for good: someone else, or a fault, took it."""
-        self._state = State.FALLBACK
-
-    def outcome(self, window: Window) -> Outcome:
-        """Compare `window` with the frozen reference."""
-        if not self._reference.windows:
-            return Outcome(None, None, None)
-        reference = self._reference.as_window()
-
-        def rise(of: float | None, against: float | None) -> float | None:
-            return None if of is None or not against else of / against - 1
-
-        energy = rise(window.energy_per_work_j, reference.energy_per_work_j)
-        value = rise(self._objective.value(window), self._objective.value(reference))
-        return Outcome(
-            slowdown=rise(window.time_per_work_s, reference.time_per_work_s),
-            saving=None if energy is None else -energy,
-            gain=None if value is None else -value,
-            margin=max(LEAST_NOISE, SURE * math.hypot(window.noise or 0.0, reference.noise or 0.0)),
-        )
-
     def _start_over(self, window: Window) -> Decision:
         """Measure the baseline anew: a time per token says nothing about a time per step."""
         if self._state is State.FALLBACK:
@@ -173,6 +121,23 @@ class Governor:
         self._misses = 0
         return Decision(
             State.BASELINE, None, f"work is now counted by {window.unit}; measuring anew"
+        )
+
+    def fall_back(self) -> None:
+        """Leave the board to its own governor for good: someone else, or a fault, took it."""
+        self._state = State.FALLBACK
+
+    def outcome(self, window: Window) -> Outcome:
+        """Compare `window` with the frozen reference."""
+        time = self._reference.relative_time(window)
+        energy = self._reference.relative_energy(window)
+        value = self._objective.combine(time, energy)
+        noise = math.hypot(window.noise or 0.0, self._reference.noise)
+        return Outcome(
+            slowdown=None if time is None else time - 1,
+            saving=None if energy is None else 1 - energy,
+            gain=None if value is None else 1 - value,
+            margin=max(LEAST_NOISE, SURE * noise),
         )
 
     def _next(self, window: Window) -> Decision:
@@ -237,18 +202,18 @@ class Governor:
             self._best = (target, gain)
             if better and (neighbour := self._neighbour(target)) is not None:
                 return Decision(
-                    State.REFINE, neighbour, f"{gain:.1%} gained; is its neighbour better?"
+                    State.REFINE, neighbour, f"{_gained(gain)}; is its neighbour better?"
                 )
         elif target == self._best[0]:
             self._best = (target, gain)  # holding: keep the gain current
-        return self._hold(window, f"{self._best[1]:.1%} gained and within budget")
+        return self._hold(window, f"{_gained(self._best[1])}, within budget")
 
     def _hold(self, window: Window, reason: str) -> Decision:
         assert self._best is not None
         if window.target_hz is not None:
             self._until_baseline -= 1
         if self._until_baseline <= 0:
-            self._baseline_gap = min(2 * self._baseline_gap, RAREST_BASELINE)
+            self._baseline_gap = min(self._baseline_gap + 1, RAREST_BASELINE)
             self._until_baseline = self._baseline_gap
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
         return Decision(State.HOLD, self._best[0], reason)
@@ -305,3 +270,7 @@ class Governor:
     def _snap(self, frequency_hz: float) -> int:
         """Return the nearest operating point; a frequency between two is never written."""
         return min(self._points, key=lambda hz: abs(hz - frequency_hz))
+
+
+def _gained(gain: float) -> str:
+    return f"{gain:.1%} gained" if gain >= 0 else f"{-gain:.1%} lost, within the noise"

@@ -9,7 +9,7 @@ from orin_gov.board.probe import Board
 from orin_gov.engine import EpochRecord, Tally
 from orin_gov.policy.governor import State
 from orin_gov.policy.objective import Objective
-from orin_gov.policy.saving import Change, change, energies, times
+from orin_gov.policy.saving import Change, relative_to_baseline
 from orin_gov.policy.window import Window
 
 
@@ -24,7 +24,8 @@ def summarize(
 ) -> dict[str, Any]:
     """Return the figures of a run as a tree of plain values: SI units, shares, None for missing."""
     governed, baseline = split_windows(tally.epochs)
-    known = tally.step_energy_j if tally.steps else None
+    energy_change, time_change = relative_to_baseline(governed, baseline)
+    measured = tally.steps_with_energy
     return {
         "board": board.identity.title,
         "virtual": board.identity.virtual,
@@ -32,12 +33,13 @@ def summarize(
         "epochs": len(tally.epochs),
         "steps": tally.steps,
         "step_time_s": tally.step_time_s / tally.steps if tally.steps else None,
-        "step_energy_j": None if known is None else known / tally.steps,
+        "step_energy_j": tally.step_energy_j / measured if measured else None,
         "steps_time_s": tally.step_time_s if tally.steps else None,
-        "steps_energy_j": known,
+        "steps_energy_j": tally.step_energy_j if measured else None,
+        "steps_with_energy": measured,
         "unit": governed[-1].unit if governed else baseline[-1].unit if baseline else None,
-        "energy_change": _as_dict(change(energies(governed), energies(baseline))),
-        "time_change": _as_dict(change(times(governed), times(baseline))),
+        "energy_change": _as_dict(energy_change),
+        "time_change": _as_dict(time_change),
         "windows_governed": len(governed),
         "windows_baseline": len(baseline),
         "max_slowdown": objective.max_slowdown,

@@ -127,13 +127,13 @@ def _end_lines(summary: Mapping[str, Any], virtual: str) -> Iterable[tuple[str, 
 
 
 def _steps_words(summary: Mapping[str, Any], virtual: str) -> str:
-    joules = summary["step_energy_j"]
-    each = "energy missing" if joules is None else f"{joules:.3g} J"
-    whole = "" if joules is None else f", {summary['steps_energy_j']:.4g} J"
-    return (
-        f"{summary['steps']} of {summary['step_time_s']:.3g} s and {each} each; "
-        f"in all {summary['steps_time_s']:.4g} s{whole}{virtual}"
-    )
+    steps, measured = summary["steps"], summary["steps_with_energy"]
+    time = f"{steps} of {summary['step_time_s']:.3g} s, in all {summary['steps_time_s']:.4g} s"
+    if not measured:
+        return f"{time}; energy missing"
+    partly = f" ({measured} steps measured)" if measured < steps else ""
+    joules = f"{summary['step_energy_j']:.3g} J each, {summary['steps_energy_j']:.4g} J"
+    return f"{time}; {joules}{partly}{virtual}"
 
 
 def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:

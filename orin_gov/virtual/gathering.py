@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from orin_gov.policy.window import Window
-from orin_gov.windows import Epoch, relative_error
+from orin_gov.policy.reference import relative_error
+from orin_gov.policy.window import StepSample, Window
+from orin_gov.windows import Epoch
 
 Floats = npt.NDArray[np.float64]
 
@@ -67,6 +68,7 @@ class Gathering:
             for name in Part.__dataclass_fields__
         }
         durations_s, work = joined["phase_s"].sum(axis=1), joined["work"]
+        step_j = joined["phase_j"].sum(axis=1)
         phase_j = joined["phase_j"].sum(axis=0).tolist()
         return Window(
             start_ns=round(begin_s * 1e9),
@@ -82,5 +84,9 @@ class Gathering:
             phase_energy_j=dict(zip(phases, phase_j, strict=True)),
             frequency_hz=float(joined["cycles"].sum() / self.duration_s),
             load=float(joined["busy_s"].sum() / self.duration_s),
-            noise=relative_error(durations_s.tolist(), work.tolist()),
+            noise=relative_error(work.tolist(), durations_s.tolist()),
+            samples=[
+                StepSample(*row)
+                for row in zip(work.tolist(), durations_s.tolist(), step_j.tolist(), strict=True)
+            ],
         )

@@ -432,10 +432,14 @@ def test_a_compiled_model_is_marked_too(seen: dict[str, Seen]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "phase"),
-    [("failing_forward", FORWARD), ("failing_backward", BACKWARD), ("failing_step", OPTIMIZER)],
+    [("failing_forward", FORWARD), ("failing_backward", BACKWARD)],
 )
 def test_a_phase_that_fails_is_left(seen: dict[str, Seen], name: str, phase: int) -> None:
     assert seen[name].kinds == [phase, IDLE, *FORWARD_TO_STEP]
+
+
+def test_a_step_that_fails_is_left_when_the_next_one_begins(seen: dict[str, Seen]) -> None:
+    assert seen["failing_step"].kinds == [OPTIMIZER, IDLE, OPTIMIZER, IDLE, STEP]
 
 
 def test_models_and_optimizers_can_be_copied_and_saved(seen: dict[str, Seen]) -> None:

@@ -118,7 +118,12 @@ def test_the_best_point_is_a_pinned_one():
 
 @pytest.mark.parametrize(
     ("text", "points"),
-    [("all", TABLE), ("612", TABLE[1:2]), ("1300,306", (TABLE[0], TABLE[2])), ("1300.5", TABLE[2:])],
+    [
+        ("all", TABLE),
+        ("612", TABLE[1:2]),
+        ("1300,306", (TABLE[0], TABLE[2])),
+        ("1300.5", TABLE[2:]),
+    ],
 )
 def test_points_are_named_in_megahertz(text, points):
     assert choose_points(text, TABLE) == list(points)
