@@ -63,8 +63,14 @@ class MeasuredStep:
     energy_j: float | None
 
 
-def measure_step(step: Step, timeline: EnergyTimeline, total: Sequence[str]) -> MeasuredStep:
-    """Split the energy of `step` by phase and rail; `total` names the rails of the module's power."""
+def measure_step(
+    step: Step, timeline: EnergyTimeline, total: Sequence[str] | None, resolved: bool = True
+) -> MeasuredStep:
+    """Split the energy of `step` by phase and rail.
+
+    `total` names the rails of the module's power, None where they are not known. Where the sensors
+    are too slow for a phase to be `resolved`, the energy of phases is missing.
+    """
     edges = np.array([(span.begin_ns, span.end_ns) for span in step.spans], dtype=np.int64)
     joules = timeline.between(edges)
     module = module_energy(joules, timeline.rails, total)
@@ -77,15 +83,17 @@ def measure_step(step: Step, timeline: EnergyTimeline, total: Sequence[str]) -> 
     return MeasuredStep(
         step=step,
         phase_time_s=dict(times),
-        phase_energy_j={phase: known(value) for phase, value in energies.items()},
+        phase_energy_j={
+            phase: known(value) if resolved else None for phase, value in energies.items()
+        },
         rail_energy_j={rail: known(value) for rail, value in rails.items()},
         energy_j=known(float(module.sum())),
     )
 
 
-def module_energy(joules: Floats, rails: Sequence[str], total: Sequence[str]) -> Floats:
+def module_energy(joules: Floats, rails: Sequence[str], total: Sequence[str] | None) -> Floats:
     """Sum the rails of the module's total, [spans, rails] to [spans]; NaN where one is missing."""
-    if not set(total) <= set(rails):
+    if not total or not set(total) <= set(rails):
         return np.full(len(joules), np.nan)
     columns = [rails.index(label) for label in total]
     return np.asarray(joules[:, columns].sum(axis=1))
@@ -119,7 +127,7 @@ class _Telemetry:
 class WindowBuilder:
     """Gathers what is measured under one operating point until the decision epoch is over."""
 
-    def __init__(self, epoch: Epoch, timeline: EnergyTimeline, total: Sequence[str]) -> None:
+    def __init__(self, epoch: Epoch, timeline: EnergyTimeline, total: Sequence[str] | None) -> None:
         self._epoch = epoch
         self._timeline = timeline
         self._total = total

@@ -102,7 +102,8 @@ class Reference:
 class Governor:
     """Decides the operating point of the next window from the window just measured.
 
-    `points_hz` is the ascending table of operating points it may choose, already within every cap.
+    `points_hz` is the ascending table of operating points it may choose, already within every cap;
+    `set_points` follows a cap that moves.
     With `advise` it decides after every window and expects nothing to have been written.
     """
 
@@ -141,6 +142,21 @@ class Governor:
         self._state = decision.state
         return decision
 
+    def set_points(
+        self, points_hz: Sequence[int], told: str, advise: bool | None = None
+    ) -> Decision:
+        """Go on with other operating points, because `told`; return the decision that replaces the last.
+
+        The board's own governor is another one under another cap, so its baseline is measured anew.
+        """
+        self._points = tuple(points_hz)
+        self._advise = self._advise if advise is None else advise
+        if self._state is State.FALLBACK:
+            return Decision(State.FALLBACK, None, told)
+        self._forget()
+        self._state = State.BASELINE
+        return Decision(State.BASELINE, None, f"{told}; measuring the board's own governor anew")
+
     def fall_back(self) -> None:
         """Leave the board to its own governor for good: someone else, or a fault, took it."""
         self._state = State.FALLBACK
@@ -167,12 +183,15 @@ class Governor:
         """Measure the baseline anew: a time per token says nothing about a time per step."""
         if self._state is State.FALLBACK:
             return self._next(window)
-        self._reference = Reference()
-        self._best = None
-        self._misses = 0
+        self._forget()
         return Decision(
             State.BASELINE, None, f"work is now counted by {window.unit}; measuring anew"
         )
+
+    def _forget(self) -> None:
+        self._reference = Reference()
+        self._best = None
+        self._misses = 0
 
     def _next(self, window: Window) -> Decision:
         if self._state is State.FALLBACK:

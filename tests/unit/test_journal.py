@@ -111,8 +111,8 @@ def test_a_link_in_the_folders_place_is_refused(root: Path, tmp_path: Path, gpu:
 
 
 def test_another_version_is_named(root: Path, journal: Journal) -> None:
-    edit(journal, version=2)
-    with pytest.raises(BoardError, match="has version 2, expected 1"):
+    edit(journal, version=1)
+    with pytest.raises(BoardError, match="has version 1, expected 2"):
         load_journal(root)
 
 
