@@ -237,7 +237,8 @@ def content(root: Path) -> dict[Path, tuple[int, bytes]]:
 
 def write(path: Path, text: str) -> None:
     """Write a file and the folders above it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True)
     path.write_text(text)
 
 

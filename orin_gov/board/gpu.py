@@ -39,19 +39,13 @@ class Gpu:
     load_file: Path | None = None
 
     def read_range(self) -> Range:
-        """Return the effective range.
+        """Return the effective range: where the two limits cross, the maximum wins, as in the kernel.
 
         Raises:
-            BoardError: a limit cannot be read, or the two are no range.
+            BoardError: a limit cannot be read.
         """
-        deadline = time.monotonic() + READ_AGAIN_S
-        while True:
-            limits = tuple(read_int(self.directory / name) for name in ("min_freq", "max_freq"))
-            if None not in limits and 0 <= limits[0] <= limits[1]:  # type: ignore[operator]
-                return Range(*limits)  # type: ignore[arg-type]
-            if time.monotonic() > deadline:
-                raise BoardError(_no_range(self.directory, limits))
-            time.sleep(0.001)
+        max_hz = _read_settled(self.directory / "max_freq")
+        return Range(min(_read_settled(self.directory / "min_freq"), max_hz), max_hz)
 
     def points(self, limits: Range) -> tuple[int, ...]:
         """Return the clocks of the table within `limits`: what a governor may choose from."""
@@ -100,11 +94,11 @@ def _load_file(root: Path, directory: Path) -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
-def _no_range(directory: Path, limits: tuple[int | None, ...]) -> str:
-    for name, value in zip(("min_freq", "max_freq"), limits, strict=True):
-        path = directory / name
-        if why := fault(path):
-            return why
-        if value is None or value < 0:
-            return f"{path} holds {read_text(path)!r}, expected a frequency in Hz"
-    return f"{directory} has min_freq {limits[0]} above max_freq {limits[1]}, expected a range"
+def _read_settled(path: Path) -> int:
+    deadline = time.monotonic() + READ_AGAIN_S
+    while (value := read_int(path)) is None or value < 0:
+        if time.monotonic() > deadline:
+            held = f"{path} holds {read_text(path)!r}, expected a frequency in Hz"
+            raise BoardError(fault(path) or held)
+        time.sleep(0.001)
+    return value

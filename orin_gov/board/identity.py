@@ -54,8 +54,8 @@ class Identity:
     name: str
     model: str | None
     l4t: str | None
-    jetpack: str | None
     virtual: str | None
+    jetpack: str | None = None
 
     @property
     def title(self) -> str:

@@ -11,8 +11,8 @@ from orin_gov.board.files import fault, read_int, read_text
 CHIP = re.compile(r"(\d+)-00([0-9a-f]{2})")
 """A device on an I2C bus: the bus and the address. A hwmon number is none: it moves."""
 
-LABEL = re.compile(r"(?!NC$)[!-~]([ -~]{0,62}[!-~])?")
-"""What names a connected rail: printable ASCII; NC is a channel that is not connected."""
+LABEL = re.compile(r"(?!NC$)[!-?A-~]([ -?A-~]{0,62}[!-?A-~])?")
+"""What names a connected rail: printable ASCII, no @; NC is a channel that is not connected."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def find_rails(root: Path) -> list[Rail]:
     for layout, device, folder in find_chips(root):
         for rail in _rails_of(layout, device, folder):
             twin = any(rail.label == each.label for each in rails)
-            rails.append(replace(rail, label=f"{rail.label}@{rail.chip}") if twin else rail)
+            rails.append(replace(rail, label=f"{rail.label}@{rail.chip}:{rail.channel}") if twin else rail)
     return rails
 
 

@@ -124,9 +124,9 @@ def test_another_version_is_named(root: Path, journal: Journal) -> None:
         b"[]",
         b"null",
         b"{}",
-        b'{"version": 1}',
+        b'{"version": 2}',
         b"\xff\xfe",
-        b'{"version": 1, "directory": 5, "min_hz": 1, "max_hz": 2, "ours_hz": [], "boot_id": ""}',
+        b'{"version": 2, "directory": 5, "min_hz": 1, "max_hz": 2, "ours_hz": [], "boot_id": ""}',
     ],
 )
 def test_garbage_is_no_journal(root: Path, journal: Journal, content: bytes) -> None:
