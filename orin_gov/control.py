@@ -36,7 +36,8 @@ class Control:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._range = journal.original
+        self._asked = journal.original  # what we wrote last
+        self._range = journal.original  # what the limits should therefore read
         self._floor_hz = 0  # the floor another writer raised; one that was found may be left
         self._settled = True
         gpu = journal.gpu
@@ -62,7 +63,7 @@ class Control:
         if not self._started:
             self._actuator.start()
             self._started = True
-        self._range = wanted
+        self._range = self._asked = wanted
         self._settled = False
         self._actuator.request(wanted.min_hz, wanted.max_hz)
 
@@ -97,13 +98,13 @@ class Control:
 
         It is what will be put back, unless it is a thermal cap, which lifts itself.
         """
-        ours, self._range = self._range, found
-        clamped = found.min_hz == found.max_hz < ours.min_hz
-        if found.min_hz == ours.min_hz or clamped:
+        expected, self._range = self._range, found
+        clamped = found.min_hz == found.max_hz < max(expected.min_hz, self._asked.min_hz)
+        if clamped or found.min_hz in (expected.min_hz, self._asked.min_hz):
             min_hz = self.original.min_hz
         else:
             min_hz = found.min_hz
-            self._floor_hz = found.min_hz if found.min_hz > ours.min_hz else 0
+            self._floor_hz = found.min_hz if found.min_hz > self._asked.min_hz else 0
         if not is_cooled(self._journal.root, self._journal.gpu):
             self._journal = self._journal.adopt(Range(min(min_hz, found.max_hz), found.max_hz))
         return Range(min(self._floor_hz, found.max_hz), found.max_hz)

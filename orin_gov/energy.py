@@ -68,6 +68,20 @@ class EnergyTimeline:
                 )
         return joules
 
+    def changes(self, begin_ns: int, end_ns: int) -> npt.NDArray[np.int64]:
+        """Return how often each rail's reading changed between two moments, [rails]."""
+        power = [
+            chunk.power_w[(chunk.t_ns >= begin_ns) & (chunk.t_ns <= end_ns)]
+            for chunk in self._chunks_since(begin_ns)
+        ]
+        counts = np.zeros(len(self.rails), dtype=np.int64)
+        if power:
+            joined = np.concatenate(power)
+            for rail in range(len(self.rails)):
+                read = joined[~np.isnan(joined[:, rail]), rail]
+                counts[rail] = np.count_nonzero(np.diff(read))
+        return counts
+
     def _chunks_since(self, begin_ns: int) -> list[Samples]:
         chunks: list[Samples] = []
         for chunk in reversed(self._chunks):

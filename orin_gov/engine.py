@@ -97,7 +97,8 @@ class Engine(threading.Thread):
         self._governor, self._helm, self._lookout = governor, helm, lookout
         self._writer, self._tell = writer, tell
         self._timeline = EnergyTimeline(tuple(rail.label for rail in board.rails))
-        self._builder = WindowBuilder(epoch, self._timeline, board.total_rails)
+        quanta_w = {rail.label: rail.quantum_w() for rail in board.rails}
+        self._builder = WindowBuilder(epoch, self._timeline, board.total_rails, quanta_w)
         self._tracker = StepTracker()
         self._waiting: deque[Step] = deque()
         self._decision = governor.first()
@@ -245,6 +246,7 @@ def as_json(record: EpochRecord) -> dict[str, object]:
             "unit": window.unit,
             "energy_j": window.energy_j,
             "load": window.load,
+            "coarseness": window.coarseness,
             "phase_time_s": dict(window.phase_time_s),
             "phase_energy_j": dict(window.phase_energy_j),
             "rail_energy_j": dict(window.rail_energy_j),

@@ -2,8 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
@@ -127,8 +128,15 @@ class _Telemetry:
 class WindowBuilder:
     """Gathers what is measured under one operating point until the decision epoch is over."""
 
-    def __init__(self, epoch: Epoch, timeline: EnergyTimeline, total: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        epoch: Epoch,
+        timeline: EnergyTimeline,
+        total: Sequence[str] | None,
+        quanta_w: Mapping[str, float | None] = MappingProxyType({}),
+    ) -> None:
         self._epoch = epoch
+        self._quanta_w = quanta_w
         self._timeline = timeline
         self._total = total
         self.begin(None, 0)
@@ -174,6 +182,7 @@ class WindowBuilder:
         if not start_ns or self._steps or now_ns - start_ns < self._epoch.span_s * 1e9:
             return None
         joules = self._timeline.between(np.array([(start_ns, now_ns)], dtype=np.int64))
+        energy_j = known(float(module_energy(joules, self._timeline.rails, self._total)[0]))
         rails = dict(zip(self._timeline.rails, map(known, joules[0].tolist()), strict=True))
         return Window(
             start_ns=start_ns,
@@ -183,11 +192,29 @@ class WindowBuilder:
             steps=0,
             work=self._telemetry.cycles or None,
             unit="busy cycle",
-            energy_j=known(float(module_energy(joules, self._timeline.rails, self._total)[0])),
+            energy_j=energy_j,
             rail_energy_j=rails,
             frequency_hz=self._telemetry.mean_clock_hz(),
             load=self._telemetry.mean_load(),
+            coarseness=self._coarseness(start_ns, now_ns, energy_j),
         )
+
+    def _coarseness(self, begin_ns: int, end_ns: int, energy_j: float | None) -> float | None:
+        """Return the relative standard error of a window's energy that the sensors' steps cause.
+
+        One reading is off by q / sqrt(12), and so is the mean of readings that never change; where
+        they scatter over the steps, it falls with the root of their number.
+        """
+        if not energy_j or energy_j < 0 or not self._total:
+            return None
+        changes = dict(
+            zip(self._timeline.rails, self._timeline.changes(begin_ns, end_ns), strict=True)
+        )
+        variance = sum(
+            (self._quanta_w.get(rail) or 0.0) ** 2 / 12 / max(1, int(changes.get(rail, 0)))
+            for rail in self._total
+        )
+        return math.sqrt(variance) * (end_ns - begin_ns) * 1e-9 / energy_j
 
     def _window_of_steps(self, duration_s: float) -> Window:
         steps = self._steps
@@ -198,15 +225,17 @@ class WindowBuilder:
             [float(work) for work in works if work is not None] if counted else [1.0] * len(steps)
         )
         phases = {phase for each in steps for phase in each.phase_time_s}
+        begin_ns, end_ns = steps[0].step.begin_ns, steps[-1].step.end_ns
+        energy_j = _total_of([each.energy_j for each in steps])
         return Window(
-            start_ns=steps[0].step.begin_ns,
-            end_ns=steps[-1].step.end_ns,
+            start_ns=begin_ns,
+            end_ns=end_ns,
             duration_s=duration_s,
             target_hz=self.target_hz,
             steps=len(steps),
             work=sum(units),
             unit="unit of work" if counted else "step",
-            energy_j=_total_of([each.energy_j for each in steps]),
+            energy_j=energy_j,
             rail_energy_j={
                 rail: _total_of([each.rail_energy_j[rail] for each in steps])
                 for rail in self._timeline.rails
@@ -221,6 +250,7 @@ class WindowBuilder:
             frequency_hz=self._telemetry.mean_clock_hz(),
             load=self._telemetry.mean_load(),
             noise=_relative_error([each.step.duration_s for each in steps], units),
+            coarseness=self._coarseness(begin_ns, end_ns, energy_j),
         )
 
 

@@ -11,6 +11,9 @@ from orin_gov.board.files import fault, read_int, read_text
 CHIP = re.compile(r"(\d+)-00([0-9a-f]{2})")
 """A device on an I2C bus: the bus and the address. A hwmon number is none: it moves."""
 
+SHUNT_STEP_UV = 40
+"""What one bit of an INA3221's shunt voltage stands for (datasheet, section 7.5)."""
+
 LABEL = re.compile(r"(?!NC$)[!-?A-~]([ -?A-~]{0,62}[!-?A-~])?")
 """What names a connected rail: printable ASCII, no @; NC is a channel that is not connected."""
 
@@ -19,7 +22,8 @@ LABEL = re.compile(r"(?!NC$)[!-?A-~]([ -?A-~]{0,62}[!-?A-~])?")
 class Layout:
     """How one driver shows a chip's channels: `{}` in a name stands for the channel's index.
 
-    `label` names the rail; where its file is missing, `otherwise` does, if there is one.
+    `label` names the rail; where its file is missing, `otherwise` does, if there is one. `shunt` is
+    the resistor in micro-ohm, where the driver tells it.
     """
 
     driver: str
@@ -29,6 +33,7 @@ class Layout:
     voltage: str
     current: str
     otherwise: str = ""
+    shunt: str | None = None
 
 
 LAYOUTS = (
@@ -40,7 +45,15 @@ LAYOUTS = (
         "in_voltage{}_input",
         "in_current{}_input",
     ),
-    Layout("ina3221", "hwmon/hwmon*", (1, 2, 3), "in{}_label", "in{}_input", "curr{}_input"),
+    Layout(
+        "ina3221",
+        "hwmon/hwmon*",
+        (1, 2, 3),
+        "in{}_label",
+        "in{}_input",
+        "curr{}_input",
+        shunt="shunt{}_resistor",
+    ),
     # On Thor; it has power in microwatts too, but volts and amperes are read as everywhere.
     Layout("ina238", "hwmon/hwmon*", (1,), "label", "in{}_input", "curr{}_input", "VIN"),
 )
@@ -57,6 +70,7 @@ class Rail:
     voltage_file: Path
     current_file: Path
     pattern: str = ""
+    shunt_file: Path | None = None
 
     @property
     def sampler_files(self) -> tuple[str, str]:
@@ -64,6 +78,17 @@ class Rail:
         return tuple(  # type: ignore[return-value]
             f"{self.pattern}/{file.name}" for file in (self.voltage_file, self.current_file)
         )
+
+    def quantum_w(self) -> float | None:
+        """Return the smallest step of power the rail can show, or None where it is not told.
+
+        A current is a multiple of 40 uV over the shunt: 20 mA at 2 mOhm, 0.4 W of a 20 V rail.
+        """
+        shunt_uohm = read_int(self.shunt_file) if self.shunt_file else None
+        voltage_mv = read_int(self.voltage_file)
+        if not shunt_uohm or shunt_uohm < 0 or voltage_mv is None or voltage_mv < 0:
+            return None
+        return SHUNT_STEP_UV / shunt_uohm * voltage_mv / 1000
 
     def fault(self) -> str | None:
         """Return in words why the rail gives no reading, or None where it does."""
@@ -108,6 +133,7 @@ def _rails_of(layout: Layout, device: Path, folder: Path) -> Iterator[Rail]:
                 voltage_file=folder / layout.voltage.format(index),
                 current_file=folder / layout.current.format(index),
                 pattern=f"{glob.escape(str(device))}/{layout.folder}",
+                shunt_file=folder / layout.shunt.format(index) if layout.shunt else None,
             )
 
 

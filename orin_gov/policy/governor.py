@@ -66,6 +66,7 @@ class Outcome:
     saving: float | None
     gain: float | None  # of the objective
     margin: float = LEAST_NOISE  # differences within it decide nothing
+    coarse: float = 0.0  # the same for energy alone, from the sensors' resolution
 
 
 @dataclass
@@ -177,6 +178,7 @@ class Governor:
             saving=None if energy is None else -energy,
             gain=None if value is None else -value,
             margin=max(LEAST_NOISE, SURE * math.hypot(window.noise or 0.0, reference.noise or 0.0)),
+            coarse=SURE * math.hypot(window.coarseness or 0.0, reference.coarseness or 0.0),
         )
 
     def _start_over(self, window: Window) -> Decision:
@@ -243,14 +245,17 @@ class Governor:
             return self._over_budget(target, outcome)
         # Energy scatters as time does, and the objective as energy times a power of time.
         margin = outcome.margin * (1 + TIME_EXPONENT.get(self._objective.name, 0))
+        margin = max(margin, outcome.coarse)
         if outcome.gain < -margin and not self._power_bound():
             return self._miss(f"{-outcome.gain:.1%} worse than the baseline", target)
         self._misses = 0
-        return self._within_promise(target, outcome.gain, window)
+        return self._within_promise(target, outcome.gain, max(LOOK_GAIN, outcome.coarse), window)
 
-    def _within_promise(self, target: int, gain: float, window: Window) -> Decision:
+    def _within_promise(
+        self, target: int, gain: float, least_gain: float, window: Window
+    ) -> Decision:
         self._tried.add(target)
-        if self._best is None or self._state is State.VERIFY or gain > self._best[1] + LOOK_GAIN:
+        if self._best is None or self._state is State.VERIFY or gain > self._best[1] + least_gain:
             better = self._best is None or target != self._best[0]
             self._best = (target, gain)
             if better and (neighbour := self._neighbour(target)) is not None:

@@ -12,7 +12,8 @@ class Window:
     of `energy_j` as well.
     `work` counts tokens (or samples) of the steps in the window; without steps it counts GPU busy
     cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is the
-    relative standard error of the time per unit of work, from the steps' own scatter.
+    relative standard error of the time per unit of work, from the steps' own scatter; `coarseness`
+    that of the energy, from the steps in which the sensors show a current.
     """
 
     start_ns: int
@@ -29,6 +30,7 @@ class Window:
     frequency_hz: float | None = None
     load: float | None = None
     noise: float | None = None
+    coarseness: float | None = None
 
     @property
     def power_w(self) -> float | None:
