@@ -75,8 +75,9 @@ def supervise(settings: Settings, name: str, stepped: bool, start: Start, ring: 
     with ExitStack() as stack:
         virtual = stack.enter_context(_virtual_board(settings.board, ring))
         board = _open_board(virtual.root if virtual else settings.root)
-        if not settings.dry_run and not board.problems():
+        if not settings.dry_run and board.gpu and not board.gpu.unwritable_files():
             _restore_left(board.root)
+            board = _open_board(board.root)
         points = operating_points(board)
         obstacle = _obstacle(board, settings)
         governor = Governor(

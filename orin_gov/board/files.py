@@ -47,6 +47,8 @@ def _read_into(path: Path, found: list[bytes | OSError]) -> None:
         found.append(_read(path))
     except OSError as error:
         found.append(error)
+    except ValueError as error:  # a NUL in the path
+        found.append(OSError(errno.EINVAL, str(error), str(path)))
 
 
 def _read(path: Path) -> bytes:

@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 VERSION = 2
 LOCK_PATIENCE_S = 0.5
 
+SETTING = "samples"
+"""The one file of a sensor that is ever changed: how many conversions it averages."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -117,10 +120,7 @@ def load_journal(root: Path) -> Journal | None:
             gpu=Gpu(Path(record["directory"]), ()),
             original=Range(int(record["min_hz"]), int(record["max_hz"])),
             ours_hz=tuple(int(hz) for hz in record["ours_hz"]),
-            sensors=tuple(
-                Setting(Path(file), int(original), int(ours))
-                for file, original, ours in record["sensors"]
-            ),
+            sensors=tuple(_setting(*each) for each in record["sensors"]),
         )
         boot = record["boot_id"]
         if not 0 <= journal.original.min_hz <= journal.original.max_hz:
@@ -131,6 +131,13 @@ def load_journal(root: Path) -> Journal | None:
         path.unlink(missing_ok=True)
         return None
     return journal
+
+
+def _setting(file: str, original: int, ours: int) -> Setting:
+    path = Path(file)
+    if path.name != SETTING:
+        raise ValueError(f"{file} is no setting of a sensor")
+    return Setting(path, int(original), int(ours))
 
 
 def restore(journal: Journal) -> Range:

@@ -118,7 +118,9 @@ def find_rails(root: Path) -> list[Rail]:
     for layout, device, folder in find_chips(root):
         for rail in _rails_of(layout, device, folder):
             twin = any(rail.label == each.label for each in rails)
-            rails.append(replace(rail, label=f"{rail.label}@{rail.chip}:{rail.channel}") if twin else rail)
+            rails.append(
+                replace(rail, label=f"{rail.label}@{rail.chip}:{rail.channel}") if twin else rail
+            )
     return rails
 
 

@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings."""
+    from orin_gov.board.journal import journal_path
     from orin_gov.board.probe import open_board
     from orin_gov.errors import BoardError
 
@@ -35,6 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
         print("  mend   without a Jetson: orin-gov run --board virtual:agx-orin-64gb train.py")
         return 1
     _print_found(board)
+    if journal_path(board.root).exists():
+        print("changed  by a run that goes on, or was killed; then mend it with: orin-gov restore")
     problems = board.problems()
     for problem in problems:
         print(f"missing  {problem.what}")

@@ -15,7 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `orin-gov import`."""
     parser.add_argument("log", type=Path, metavar="tegrastats.log", help="what tegrastats wrote")
     parser.add_argument(
-        "--module", metavar="PART", help="the board's module, as p3767-0000, where labels leave doubt"
+        "--module",
+        metavar="PART",
+        help="the board's module, as p3767-0000, where labels leave doubt",
     )
     parser.add_argument(
         "--interval-ms",
@@ -51,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     total = family.total(log.rails) if family else known_total(log.rails)
     if total and not set(total) <= set(log.rails):
         missing = ", ".join(label for label in total if label not in log.rails)
-        raise RunDirectoryError(f"{arguments.log} has no rail {missing}, which {arguments.module} has")
+        raise RunDirectoryError(
+            f"{arguments.log} has no rail {missing}, which {arguments.module} has"
+        )
     path = arguments.output or _default_path(arguments.log)
     summary = write_imported(path, arguments.log, log, total, arguments.module)
     _print_found(path, log, summary)

@@ -123,5 +123,7 @@ def _clock_hz(text: str) -> int | None:
     if match is None:
         return None
     clusters = (match[1] if match[1] is not None else match[2]).split(",")
-    clocks = [int(clock) for clock in map(str.strip, clusters) if re.fullmatch(r"[0-9]{1,5}", clock)]
+    clocks = [
+        int(clock) for clock in map(str.strip, clusters) if re.fullmatch(r"[0-9]{1,5}", clock)
+    ]
     return max(clocks) * 1_000_000 if clocks else None

@@ -129,7 +129,11 @@ def close(root: Path, pattern: str) -> None:
         (AGX_JP6, ["min_freq", "max_freq"], "no right to write"),
         (NX_JP6, ["curr?_input"], "no reading of VDD_IN: no right to read"),
         # JetPack 5 hides the labels as well: the rails are there, and must not be called missing.
-        (AGX_JP5, ["in?_label", "in?_input", "curr?_input"], "in1_label (mode 0000, owner root), and its like"),
+        (
+            AGX_JP5,
+            ["in?_label", "in?_input", "curr?_input"],
+            "in1_label (mode 0000, owner root), and its like",
+        ),
     ],
     ids=["limits", "currents", "labels"],
 )

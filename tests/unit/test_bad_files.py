@@ -240,7 +240,9 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["orin-nano-super-jp6", "nano-jp4"])
-def test_each_file_that_fails_as_a_driver_does_is_got_over(tmp_path: Path, shim: Path, name: str) -> None:
+def test_each_file_that_fails_as_a_driver_does_is_got_over(
+    tmp_path: Path, shim: Path, name: str
+) -> None:
     plant(tmp_path, name)
     here = Path(__file__).parent
     done = subprocess.run(

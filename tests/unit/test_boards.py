@@ -103,7 +103,9 @@ def test_what_no_table_knows_is_measured_by_rail_without_a_total(tmp_path: Path)
     assert [rail.label for rail in board.rails] == ["VDD_IN", "VDD_GPU", "VDD_CPU"]
     assert (board.identity.module, board.total_rails, board.gpu_rail) == (None, None, None)
     (problem,) = board.problems()
-    assert "not known: unknown Jetson (nvidia,p9999-0000+p9998-0001 nvidia,tegra999)" in problem.what
+    assert (
+        "not known: unknown Jetson (nvidia,p9999-0000+p9998-0001 nvidia,tegra999)" in problem.what
+    )
     assert problem.mend.startswith("set ORIN_GOV_MODULE")
 
 

@@ -127,8 +127,7 @@ def test_time_goes_on_and_stays_near_the_stamps(seconds: list[int]) -> None:
     assert times[0] == 0
     assert all(after > before for before, after in zip(times, times[1:], strict=False))
     assert all(
-        abs(time - (second - seconds[0])) <= 1
-        for time, second in zip(times, seconds, strict=True)
+        abs(time - (second - seconds[0])) <= 1 for time, second in zip(times, seconds, strict=True)
     )
 
 

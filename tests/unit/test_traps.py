@@ -46,7 +46,9 @@ def test_t1_a_rail_keeps_its_name_and_pattern_when_hwmon_is_renumbered(tmp_path:
     folder = chip_files(root)
     folder.rename(folder.with_name("hwmon17"))
     after = find_rails(root)
-    assert [(rail.label, rail.chip) for rail in before] == [(rail.label, rail.chip) for rail in after]
+    assert [(rail.label, rail.chip) for rail in before] == [
+        (rail.label, rail.chip) for rail in after
+    ]
     assert [rail.sampler_files for rail in before] == [rail.sampler_files for rail in after]
     assert before[0].voltage_file != after[0].voltage_file
     for rail in after:
@@ -131,7 +133,9 @@ def test_t5_averaging_that_is_not_told_is_unknown_not_one(tmp_path: Path, text: 
     assert open_board(root).averaging is None
 
 
-def test_t5_the_slowest_sensor_counts_and_jetpack_4s_is_what_its_driver_sets(tmp_path: Path) -> None:
+def test_t5_the_slowest_sensor_counts_and_jetpack_4s_is_what_its_driver_sets(
+    tmp_path: Path,
+) -> None:
     root = plant(tmp_path / "agx", "agx-orin-64gb-jp6")
     write(chip_files(root, "1-0041") / "samples", "64")
     board = open_board(root)
