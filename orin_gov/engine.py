@@ -17,7 +17,7 @@ from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler
 from orin_gov.board.probe import Board
 from orin_gov.control import Control
-from orin_gov.energy import EnergyTimeline
+from orin_gov.energy import CYCLE_NS, EnergyTimeline
 from orin_gov.policy.governor import Decision, Governor, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.record.writer import RunWriter
@@ -88,7 +88,7 @@ class Engine(threading.Thread):
         self.tally = Tally()
         self._board, self._ring, self._sampler = board, ring, sampler
         self._governor, self._control, self._writer, self._tell = governor, control, writer, tell
-        self._timeline = EnergyTimeline(tuple(rail.label for rail in board.rails))
+        self._timeline = EnergyTimeline(tuple(rail.label for rail in board.rails), CYCLE_NS)
         self._builder = WindowBuilder(epoch, self._timeline, board.total_rails)
         self._tracker = StepTracker()
         self._waiting: deque[Step] = deque()
@@ -109,6 +109,7 @@ class Engine(threading.Thread):
             self._builder.begin(None, self._started_ns)
         while not self._ending.wait(TICK_S):
             self._tick()
+        time.sleep(self._timeline.lag_ns * 1e-9)  # the last step is yet to be read
         self._tick()
 
     def _tick(self) -> None:
