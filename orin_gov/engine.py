@@ -96,7 +96,8 @@ class Engine(threading.Thread):
         self._ring, self._sampler = ring, sampler
         self._governor, self._helm, self._lookout = governor, helm, lookout
         self._writer, self._tell = writer, tell
-        self._timeline = EnergyTimeline(tuple(rail.label for rail in board.rails))
+        rails = tuple(rail.label for rail in board.rails)
+        self._timeline = EnergyTimeline(rails, round(board.cycle_s * 1e9))
         quanta_w = {rail.label: rail.quantum_w() for rail in board.rails}
         self._builder = WindowBuilder(epoch, self._timeline, board.total_rails, quanta_w)
         self._tracker = StepTracker()
@@ -125,6 +126,7 @@ class Engine(threading.Thread):
             self._builder.begin(None, self._started_ns)
         while not self._ending.wait(TICK_S):
             self._tick()
+        time.sleep(self._timeline.lag_ns * 1e-9)  # the last step is yet to be read
         self._tick()
 
     def _tick(self) -> None:

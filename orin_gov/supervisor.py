@@ -132,7 +132,7 @@ class _Run:
 
     def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool) -> int:
         """Measure and govern until the workload ends; put the board back; sum up."""
-        rails = [(str(rail.voltage_file), str(rail.current_file)) for rail in self._board.rails]
+        rails = [rail.sampler_files for rail in self._board.rails]
         sampler = Sampler(rails, SAMPLE_PERIOD_NS, GAP_NS)
         engine = Engine(
             self._board,

@@ -55,6 +55,13 @@ class Board:
         return max((each.time_constant_s for each in self.sensors), default=None)
 
     @property
+    def cycle_s(self) -> float:
+        """One conversion cycle of the sensors; 0 where averaging hides when a reading was taken."""
+        if any((each.samples or 1) > 1 for each in self.sensors):
+            return 0.0
+        return max((each.cycle_s for each in self.sensors), default=0.0)
+
+    @property
     def resolves_phases(self) -> bool:
         """Whether the sensors are quick enough to tell the phases of a step apart."""
         return SETTLED * (self.time_constant_s or 0.0) <= SHORTEST_PHASE_S
