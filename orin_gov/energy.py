@@ -132,9 +132,7 @@ def _between(
     return np.where(outside | (hole > LONGEST_HOLE * (end - begin)), np.nan, energy)
 
 
-def _blur(
-    at: Floats, times: Floats, energy_j: Floats, missing_ns: Floats, cycle_ns: int
-) -> Floats:
+def _blur(at: Floats, times: Floats, energy_j: Floats, missing_ns: Floats, cycle_ns: int) -> Floats:
     """Return the joules by which the sums are too high at moments where the power steps, shape [n].
 
     The mean over a cycle, its hold for a cycle, and the line between readings spread a step over

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 from statistics import median
 
 from orin_gov.errors import RunDirectoryError
@@ -94,7 +94,7 @@ def spread(seconds: Sequence[float]) -> list[float]:
         RunDirectoryError: a stamp is before the one above it.
     """
     groups = [(second, len(list(group))) for second, group in groupby(seconds)]
-    for (before, _), (after, _) in zip(groups, groups[1:], strict=False):
+    for (before, _), (after, _) in pairwise(groups):
         if after < before:
             raise RunDirectoryError(
                 f"the log's clock was set back by {before - after:g} s; cut the log there"
