@@ -23,6 +23,15 @@ def command(*words: object) -> list[str]:
 
 
 @pytest.fixture
+def shared_data() -> Path:
+    """Return the folder of measured data beside the repository; without it the test is skipped."""
+    data = ROOT.parent / "shared/data"
+    if not data.is_dir():
+        pytest.skip(f"measured data is not at hand: {data} is missing")
+    return data
+
+
+@pytest.fixture
 def orin_gov(tmp_path: Path) -> Run:
     """Run the real command in a folder of its own."""
 

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import keyword
 import sys
 from collections.abc import Sequence
 
@@ -12,8 +13,12 @@ COMMANDS = {
     "explain": "show a policy's tree, or each decision of a run with its path",
     "fit": "fit a policy on the virtual board",
     "characterize": "measure a workload at every operating point, and draw the curves",
+    "import": "turn a log of tegrastats into a run directory",
 }
-"""Each command by name; orin_gov.commands.NAME has add_arguments(parser) and run(arguments)."""
+"""Each command by name; orin_gov.commands.NAME has add_arguments(parser) and run(arguments).
+
+A name that is a word of Python has a module with an underscore after it.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     top = _top_parser()
     arguments = top.parse_args(words[:1])
-    module = importlib.import_module(f"orin_gov.commands.{arguments.command}")
+    name = arguments.command + ("_" if keyword.iskeyword(arguments.command) else "")
+    module = importlib.import_module(f"orin_gov.commands.{name}")
     parser = argparse.ArgumentParser(
         prog=f"orin-gov {arguments.command}",
         description=module.__doc__,

@@ -1,5 +1,6 @@
 """What a run asks from window to window: the governor, or anything that decides in its place."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from orin_gov.policy.governor import Decision, Outcome
@@ -20,3 +21,8 @@ class Decider(Protocol):
 
     def fall_back(self) -> None:
         """Be told that the board was left to its own governor for good."""
+
+    def set_points(
+        self, points_hz: Sequence[int], told: str, advise: bool | None = None
+    ) -> Decision:
+        """Be told that the operating points have changed, and why; what to do instead."""

@@ -68,12 +68,14 @@ class Outcome:
     saving: float | None
     gain: float | None  # of the objective
     margin: float = LEAST_NOISE  # differences within it decide nothing
+    coarse: float = 0.0  # the same for energy alone, from the sensors' resolution
 
 
 class Governor:
     """Decides the operating point of the next window from the window just measured.
 
-    `points_hz` is the ascending table of operating points it may choose, already within every cap.
+    `points_hz` is the ascending table of operating points it may choose, already within every cap;
+    `set_points` follows a cap that moves.
     With `advise` it decides after every window and expects nothing to have been written.
     """
 
@@ -112,13 +114,26 @@ class Governor:
         self._state = decision.state
         return decision
 
+    def set_points(
+        self, points_hz: Sequence[int], told: str, advise: bool | None = None
+    ) -> Decision:
+        """Go on with other operating points, because `told`; return the decision that replaces the last.
+
+        The board's own governor is another one under another cap, so its baseline is measured anew.
+        """
+        self._points = tuple(points_hz)
+        self._advise = self._advise if advise is None else advise
+        if self._state is State.FALLBACK:
+            return Decision(State.FALLBACK, None, told)
+        self._forget()
+        self._state = State.BASELINE
+        return Decision(State.BASELINE, None, f"{told}; measuring the board's own governor anew")
+
     def _start_over(self, window: Window) -> Decision:
         """Measure the baseline anew: a time per token says nothing about a time per step."""
         if self._state is State.FALLBACK:
             return self._next(window)
-        self._reference = Reference()
-        self._best = None
-        self._misses = 0
+        self._forget()
         return Decision(
             State.BASELINE, None, f"work is now counted by {window.unit}; measuring anew"
         )
@@ -138,7 +153,13 @@ class Governor:
             saving=None if energy is None else 1 - energy,
             gain=None if value is None else 1 - value,
             margin=max(LEAST_NOISE, SURE * noise),
+            coarse=SURE * math.hypot(window.coarseness or 0.0, self._reference.coarseness),
         )
+
+    def _forget(self) -> None:
+        self._reference = Reference()
+        self._best = None
+        self._misses = 0
 
     def _next(self, window: Window) -> Decision:
         if self._state is State.FALLBACK:
@@ -190,14 +211,17 @@ class Governor:
             return self._over_budget(target, outcome)
         # Energy scatters as time does, and the objective as energy times a power of time.
         margin = outcome.margin * (1 + TIME_EXPONENT.get(self._objective.name, 0))
+        margin = max(margin, outcome.coarse)
         if outcome.gain < -margin and not self._power_bound():
             return self._miss(f"{-outcome.gain:.1%} worse than the baseline", target)
         self._misses = 0
-        return self._within_promise(target, outcome.gain, window)
+        return self._within_promise(target, outcome.gain, max(LOOK_GAIN, outcome.coarse), window)
 
-    def _within_promise(self, target: int, gain: float, window: Window) -> Decision:
+    def _within_promise(
+        self, target: int, gain: float, least_gain: float, window: Window
+    ) -> Decision:
         self._tried.add(target)
-        if self._best is None or self._state is State.VERIFY or gain > self._best[1] + LOOK_GAIN:
+        if self._best is None or self._state is State.VERIFY or gain > self._best[1] + least_gain:
             better = self._best is None or target != self._best[0]
             self._best = (target, gain)
             if better and (neighbour := self._neighbour(target)) is not None:

@@ -88,8 +88,12 @@ class Reference:
     @property
     def noise(self) -> float:
         """Relative standard error of the reference's time."""
-        errors = [window.noise or 0.0 for window in self.windows]
-        return float(np.hypot.reduce(errors)) / len(errors) if errors else 0.0
+        return _mean_error([window.noise or 0.0 for window in self.windows])
+
+    @property
+    def coarseness(self) -> float:
+        """Relative standard error of the reference's energy, from the sensors' resolution."""
+        return _mean_error([window.coarseness or 0.0 for window in self.windows])
 
 
 def samples_of(window: Window) -> Sequence[StepSample]:
@@ -97,6 +101,10 @@ def samples_of(window: Window) -> Sequence[StepSample]:
     if window.samples:
         return window.samples
     return [StepSample(window.work or 0.0, window.duration_s, window.energy_j)]
+
+
+def _mean_error(errors: Sequence[float]) -> float:
+    return float(np.hypot.reduce(errors)) / len(errors) if errors else 0.0
 
 
 def _ratio(value: float | None, line: Line | None, window: Window) -> float | None:

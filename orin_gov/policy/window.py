@@ -21,7 +21,8 @@ class Window:
     out, of `energy_j` as well.
     `work` counts tokens (or samples) of the steps in the window; without steps it counts GPU busy
     cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is
-    the relative standard error of the mean step time, from the scatter of the steps, `samples`.
+    the relative standard error of the mean step time, from the scatter of the steps, `samples`;
+    `coarseness` that of the energy, from the steps in which the sensors show a current.
     """
 
     start_ns: int
@@ -39,6 +40,7 @@ class Window:
     load: float | None = None
     noise: float | None = None
     samples: Sequence[StepSample] = ()
+    coarseness: float | None = None
 
     @property
     def power_w(self) -> float | None:

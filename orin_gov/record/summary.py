@@ -1,9 +1,12 @@
 """The summary of a run: what it took, what was saved, and how well that is known."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
+from orin_gov._actuator import Transition
 from orin_gov._sampler import RailQuality
 from orin_gov.board.probe import Board
 from orin_gov.engine import EpochRecord, Tally
@@ -45,11 +48,15 @@ def summarize(
         "max_slowdown": objective.max_slowdown,
         "clock_s": {str(hz): seconds for hz, seconds in sorted(tally.clock_s.items())},
         "frequency_changes": len(tally.transitions),
+        "switch_s": _latencies(tally.transitions),
+        "over_current_events": _sums([epoch.over_current for epoch in tally.epochs]),
         "warnings": list(tally.warnings),
         "sampler": {
             "sweeps": sweeps,
             "rate_hz": sweeps / elapsed_s if elapsed_s else None,
             "averaging": board.averaging,
+            "time_constant_s": board.time_constant_s,
+            "resolves_phases": board.resolves_phases,
             "rails": {
                 rail.label: dict(each._asdict())
                 for rail, each in zip(board.rails, quality, strict=True)
@@ -68,6 +75,28 @@ def split_windows(epochs: Sequence[EpochRecord]) -> tuple[list[Window], list[Win
     governed = [epoch.window for epoch in comparable if epoch.window.target_hz is not None]
     baseline = [epoch.window for epoch in comparable if epoch.state is State.BASELINE]
     return governed, baseline
+
+
+def _latencies(transitions: Sequence[Transition]) -> dict[str, float] | None:
+    """Return how long this run's frequency changes took, from request to effect, in seconds."""
+    taken = [
+        (each.achieved_ns - each.requested_ns) * 1e-9
+        for each in transitions
+        if each.achieved_ns is not None
+    ]
+    if not taken:
+        return None
+    p50, p99 = np.percentile(taken, (50, 99)).tolist()
+    return {"n": len(taken), "p50": p50, "p99": p99}
+
+
+def _sums(counts: Sequence[Mapping[str, int | None]]) -> dict[str, int | None]:
+    """Add up counts by name; None where one is missing."""
+    totals: dict[str, int | None] = {}
+    for name, count in (item for each in counts for item in each.items()):
+        before = totals.get(name, 0)
+        totals[name] = None if before is None or count is None else before + count
+    return totals
 
 
 def _as_dict(found: Change | None) -> dict[str, Any] | None:

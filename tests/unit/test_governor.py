@@ -429,3 +429,50 @@ def test_whatever_is_measured_it_only_asks_for_its_operating_points(
         assert decision.reason
         fallen = fallen or decision.state is State.FALLBACK
         assert not fallen or (decision.state, decision.target_hz) == (State.FALLBACK, None)
+
+
+def test_points_that_open_or_close_make_it_measure_anew_and_choose_among_them() -> None:
+    plant, to = Plant(), governor(TOP, max_slowdown=5.0)
+    decision = to.first()
+    for _ in range(6):
+        decision = to.decide(plant.window(decision.target_hz))
+    assert decision.target_hz is not None
+    decision = to.set_points(POINTS[:3], "another writer set 306-510 MHz")
+    assert (decision.state, decision.target_hz) == (State.BASELINE, None)
+    assert decision.reason.startswith("another writer set 306-510 MHz; ")
+    asked = set()
+    for _ in range(20):
+        decision = to.decide(plant.window(decision.target_hz))
+        asked.add(decision.target_hz)
+    assert asked <= {None, *POINTS[:3]}
+    to.set_points(POINTS, "the cap is gone")
+    for _ in range(BASELINE_WINDOWS):
+        decision = to.decide(plant.window(None))
+    assert decision.target_hz == TOP
+
+
+def test_after_falling_back_new_points_change_nothing() -> None:
+    to = governor(TOP)
+    to.fall_back()
+    assert to.set_points(POINTS[:3], "told").state is State.FALLBACK
+    assert to.decide(Plant().window(None)).target_hz is None
+
+
+def test_an_adviser_that_is_given_control_governs() -> None:
+    to = governor(TOP, advise=True)
+    to.set_points(POINTS, "the GPU appeared", advise=False)
+    for _ in range(BASELINE_WINDOWS):
+        decision = to.decide(Plant().window(None))
+    assert (decision.state, decision.target_hz) == (State.VERIFY, TOP)
+
+
+def test_a_gain_within_the_sensors_resolution_is_none() -> None:
+    def best(coarseness: float) -> int | None:
+        to = governor(TOP)
+        decision = to.first()
+        for _ in range(6):
+            decision = to.decide(Plant().window(decision.target_hz, coarseness=coarseness))
+        return decision.target_hz
+
+    assert best(0.0) != TOP  # a lower clock is better by some percent
+    assert best(0.2) == TOP
