@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--epoch",
         metavar="N|Ns",
-        help="a measurement is N steps, or N seconds as in 5s (default 30; --workload: 100)",
+        help="a measurement is N steps, or N seconds as in 5s (default 30; --workload: 50)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the order (default 0)")
     parser.add_argument(
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         root=arguments.root,
         freqs=arguments.freqs,
         repeats=arguments.repeats,
-        epoch=parse_epoch(arguments.epoch or ("100" if arguments.workload else "30")),
+        epoch=parse_epoch(arguments.epoch or ("50" if arguments.workload else "30")),
         seed=arguments.seed,
         output=arguments.output,
     )

@@ -77,6 +77,7 @@ def test_what_a_step_is_does_not_depend_on_what_was_decided(sst2):
         assert (part.kinds == in_one.kinds[start : start + 50]).all()
         assert (part.factors == in_one.factors[start : start + 50]).all()
         assert (part.stalls_s == in_one.stalls_s[start : start + 50]).all()
+    assert (StepStream(sst2, 6).take(0, 600).factors != in_one.factors).all()
 
 
 def test_the_governor_goes_through_its_states_and_changes_the_clock(board, policy, sst2):
