@@ -68,7 +68,11 @@ def at_1khz(rails: Rails, seconds: float) -> tuple[float, float, npt.NDArray[np.
     t_ns = sampler.drain().t_ns - sampler.grid_ns
     # A sweep is due at the first deadline after the sweep before.
     due_ns = (t_ns[:-1] // PERIOD_NS + 1) * PERIOD_NS
-    return sampler.thread_cpu_s / sampler.sweeps * 1e9 / PERIOD_NS, sampler.rate_hz, t_ns[1:] - due_ns
+    return (
+        sampler.thread_cpu_s / sampler.sweeps * 1e9 / PERIOD_NS,
+        sampler.rate_hz,
+        t_ns[1:] - due_ns,
+    )
 
 
 def figures(rails: Rails, rounds: int, seconds: float) -> list[Figure]:

@@ -34,6 +34,9 @@ SAMPLE_PERIOD_NS = 5_000_000
 GAP_NS = 100_000_000
 """Readings further apart than this are not joined by a line: what lies between is missing."""
 
+VOLTAGE_EVERY = 2
+"""Sweeps between two readings of a voltage: it changes once a conversion, and little."""
+
 CONVERSION_S = 0.0066
 """One conversion cycle of an INA3221 at its reset configuration (3 channels, 1.1 + 1.1 ms each)."""
 
@@ -118,7 +121,7 @@ class _Run:
     def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool) -> int:
         """Measure and govern until the workload ends; put the board back; sum up."""
         rails = [(str(rail.voltage_file), str(rail.current_file)) for rail in self._board.rails]
-        sampler = Sampler(rails, SAMPLE_PERIOD_NS, GAP_NS)
+        sampler = Sampler(rails, SAMPLE_PERIOD_NS, GAP_NS, voltage_every=VOLTAGE_EVERY)
         engine = Engine(
             self._board,
             ring,
