@@ -214,7 +214,7 @@ def figures(load: Load, plant: Plant, joules: Floats, poller: Poller) -> list[Fi
 
 
 def _worst(by_phase: dict[str, float]) -> float:
-    return max(abs(value) for value in by_phase.values())
+    return float(max(abs(value) for value in by_phase.values()))
 
 
 def main() -> int:
