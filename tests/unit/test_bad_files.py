@@ -216,7 +216,7 @@ for number, path in enumerate(test_bad_files.files_of(root)):
     code = getattr(errno, test_bad_files.ERRNOS[number % len(test_bad_files.ERRNOS)])
     shim.fault_set(os.fsencode(path), code)
     with pytest.raises(OSError) as failed:
-        path.read_bytes()
+        test_bad_files.read_bytes(path)
     assert failed.value.errno == code
     test_bad_files.look(root)
     looks += 1
