@@ -24,7 +24,7 @@ LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]
 def change(
     target_hz: int, achieved_hz: int | None, came: bool = False, errno: int = 0
 ) -> Transition:
-    return Transition(1, 2, 3 if came else None, target_hz, target_hz, achieved_hz, errno)
+    return Transition(1, 1, 2, 3 if came else None, target_hz, target_hz, achieved_hz, errno)
 
 
 @pytest.mark.parametrize(
