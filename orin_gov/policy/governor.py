@@ -147,7 +147,9 @@ class Governor:
         time = self._reference.relative_time(window)
         energy = self._reference.relative_energy(window)
         value = self._objective.combine(time, energy)
-        noise = math.hypot(window.noise or 0.0, self._reference.noise)
+        # Windows of the same thing differ by more than their steps tell where the machine drifts.
+        within = math.hypot(window.noise or 0.0, self._reference.noise)
+        noise = max(within, self._reference.spread)
         return Outcome(
             slowdown=None if time is None else time - 1,
             saving=None if energy is None else 1 - energy,

@@ -91,6 +91,12 @@ class Reference:
         return _mean_error([window.noise or 0.0 for window in self.windows])
 
     @property
+    def spread(self) -> float:
+        """How much the baseline's windows differ among themselves: standard deviation, relative."""
+        ratios = [self.relative_time(window) or 1.0 for window in self.windows]
+        return float(np.std(ratios, ddof=1)) if len(ratios) > 1 else 0.0
+
+    @property
     def coarseness(self) -> float:
         """Relative standard error of the reference's energy, from the sensors' resolution."""
         return _mean_error([window.coarseness or 0.0 for window in self.windows])
