@@ -73,7 +73,13 @@ def split_windows(epochs: Sequence[EpochRecord]) -> tuple[list[Window], list[Win
     """
     comparable = [epoch for epoch in epochs if epoch.window.unit == epochs[-1].window.unit]
     governed = [epoch.window for epoch in comparable if epoch.window.target_hz is not None]
-    baseline = [epoch.window for epoch in comparable if epoch.state is State.BASELINE]
+    # After a fallback the board's own governor rules again: windows to compare with as well.
+    own = (State.BASELINE, State.FALLBACK)
+    baseline = [
+        epoch.window
+        for epoch in comparable
+        if epoch.state in own and epoch.window.target_hz is None
+    ]
     return governed, baseline
 
 
