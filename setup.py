@@ -18,9 +18,11 @@ DIRECTIVES = {
     "cdivision": not CHECKS,
 }
 
+MODULES = ("sampler", "actuator", "phases")
+
 setup(
     ext_modules=cythonize(
-        [Extension(f"orin_gov._{name}", [f"ext/{name}.pyx"]) for name in ("sampler", "actuator", "phases")],
+        [Extension(f"orin_gov._{name}", [f"ext/{name}.pyx"]) for name in MODULES],
         compiler_directives=DIRECTIVES,
         build_dir="build/cython",
     )

@@ -32,9 +32,7 @@ class Figure:
         return {"<=": self.value <= float(limit), ">=": self.value >= float(limit)}[sign]
 
 
-def median_figure(
-    name: str, values: Sequence[float], unit: str, bar: str | None = None
-) -> Figure:
+def median_figure(name: str, values: Sequence[float], unit: str, bar: str | None = None) -> Figure:
     """Return the median of `values` with its 95 % bootstrap interval (seeded)."""
     data = np.asarray(values, dtype=float)
     picks = np.random.default_rng(0).integers(0, len(data), (RESAMPLES, len(data)))

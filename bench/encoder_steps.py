@@ -74,8 +74,8 @@ def make_step():
         folder, num_labels=2, local_files_only=True
     ).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
-    sentences = torch.randint(1000, 20000, (4096, 32))
-    batches = iter(DataLoader(sentences, batch_size=8))
+    sentences = torch.randint(1000, 20000, (8192, 16))
+    batches = iter(DataLoader(sentences, batch_size=4))
 
     def step() -> None:
         batch = next(batches)

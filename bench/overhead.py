@@ -1,7 +1,7 @@
 """What orin_gov costs a script that it only watches, and what `orin-gov --help` costs.
 
-Steps of the encoder example with and without hooks and supervisor (`--dry-run`, rails read at 200 Hz
-from a tree of plain files), interleaved in one process; see bench/encoder_steps.py.
+Steps of the encoder example with and without hooks and supervisor (`--dry-run`, rails read at
+200 Hz from a tree of plain files), interleaved in one process; see bench/encoder_steps.py.
 """
 
 import json
@@ -17,8 +17,8 @@ from bench._figures import Figure, median_figure, parser, publish
 from orin_gov.virtual.plant import load_board
 from orin_gov.virtual.tree import build_tree
 
-ROUNDS = 60
-STARTS = 25
+ROUNDS = 40
+STARTS = 40
 
 
 def step_figures(rounds: int) -> list[Figure]:
@@ -38,7 +38,7 @@ def step_figures(rounds: int) -> list[Figure]:
     plain = measured["plain"]
     return [
         median_figure("hooks_step_time_ratio", measured["hooks"] / plain, "x", "<= 1.01"),
-        median_figure("monitor_step_time_ratio", measured["monitor"] / plain, "x", "<= 1.01"),
+        median_figure("monitor_step_time_ratio", measured["monitor"] / plain, "x"),
         median_figure("plain_step_ms", plain * 1e3, "ms"),
     ]
 

@@ -1,7 +1,16 @@
 # Included by sampler.pyx: one rail, how it is read, and how its energy is summed.
 
-from libc.errno cimport ENODEV
+from libc.errno cimport ENODEV, ENOENT
 from libc.math cimport fabs
+from libc.string cimport strchr
+
+
+cdef extern from "<glob.h>" nogil:
+    ctypedef struct glob_t:
+        size_t gl_pathc
+        char **gl_pathv
+    int glob(const char *pattern, int flags, void *on_error, glob_t *found)
+    void globfree(glob_t *found)
 
 
 cdef enum:
@@ -23,7 +32,7 @@ cdef struct Reading:
 
 
 cdef struct Rail:
-    const char *voltage_path
+    const char *voltage_path  # or a pattern, as are all paths here
     const char *current_path
     int voltage_fd  # both descriptors are open, or both are -1
     int current_fd
@@ -53,18 +62,29 @@ cdef void close_rail(Rail *rail) noexcept nogil:
     rail.voltage_known = False
 
 
-cdef int open_rail(Rail *rail) noexcept nogil:
+cdef int open_file(const char *path) noexcept nogil:
+    """Open the file of this name, else the first that it matches as a pattern; -1 and errno."""
+    cdef glob_t found
+    cdef int descriptor = posix_open(path, O_RDONLY | O_CLOEXEC)
+    if descriptor >= 0 or errno != ENOENT or strchr(path, c'*') == NULL:
+        return descriptor
+    if glob(path, 0, NULL, &found) != 0:
+        return posix_open(path, O_RDONLY | O_CLOEXEC)  # for its errno
+    descriptor = posix_open(found.gl_pathv[0], O_RDONLY | O_CLOEXEC)
+    globfree(&found)
+    return descriptor
+
+
+cdef int open_rail(Rail *rail, int64_t time_ns) noexcept nogil:
     """Open a closed rail, at most once a second; return 0 or why it is not open."""
-    cdef int64_t time_ns
     if rail.current_fd >= 0:
         return 0
-    time_ns = now_ns()
     if time_ns < rail.next_open_ns:
         return rail.open_errno
     rail.next_open_ns = time_ns + REOPEN_NS
-    rail.voltage_fd = posix_open(rail.voltage_path, O_RDONLY | O_CLOEXEC)
+    rail.voltage_fd = open_file(rail.voltage_path)
     if rail.voltage_fd >= 0:
-        rail.current_fd = posix_open(rail.current_path, O_RDONLY | O_CLOEXEC)
+        rail.current_fd = open_file(rail.current_path)
     if rail.current_fd >= 0:
         return 0
     rail.open_errno = errno
@@ -72,17 +92,21 @@ cdef int open_rail(Rail *rail) noexcept nogil:
     return rail.open_errno
 
 
-cdef int read_rail(Rail *rail, bint voltage_due, Reading *reading) noexcept nogil:
-    """Take one reading; return 0 or the errno of what failed."""
-    cdef int error = open_rail(rail)
-    cdef int64_t begin_ns = now_ns()
+cdef int read_rail(Rail *rail, bint voltage_due, int64_t *time_ns, Reading *reading) noexcept nogil:
+    """Take one reading; return 0 or the errno of what failed.
+
+    `time_ns` is the time now, before and after: a clock is worth a tenth of a reading.
+    """
+    cdef int64_t begin_ns = time_ns[0]
+    cdef int error = open_rail(rail, begin_ns)
     if error == 0 and (voltage_due or not rail.voltage_known):
         error = read_integer(rail.voltage_fd, &rail.voltage_mv)
         rail.voltage_known = rail.voltage_known or error == 0
     if error == 0:
         error = read_integer(rail.current_fd, &reading.current_ma)
     reading.voltage_mv = rail.voltage_mv
-    reading.time_ns = begin_ns + (now_ns() - begin_ns) // 2
+    time_ns[0] = now_ns()
+    reading.time_ns = begin_ns + (time_ns[0] - begin_ns) // 2
     if error == ENODEV and rail.current_fd >= 0:
         # The driver was unbound: these descriptors stay dead, a new one may work.
         close_rail(rail)

@@ -19,6 +19,8 @@ include "rail.pxi"
 cdef enum:
     STOP_CHECK_NS = 50000000  # the longest sleep, so that stop() is noticed at any period
     CPU_EVERY = 16  # this clock is a system call, a tenth of the cost of a sweep
+    SLOW_NS = 100000  # a sweep that takes longer waits for a bus, which others use as well
+    SMOOTH = 8  # the cost of a sweep is averaged over about so many
 
 
 class RailQuality(NamedTuple):
@@ -55,11 +57,16 @@ class Samples(NamedTuple):
 cdef class Sampler:
     """Samples rails every `period_ns` on an absolute grid of CLOCK_MONOTONIC.
 
-    rails:         (voltage file in mV, current file in mA) of each rail
+    rails:         (voltage file in mV, current file in mA) of each rail; a file that is not there
+                   is looked for as a pattern, as in hwmon/hwmon*/in1_input: a chip that comes back
+                   has another number
     gap_ns:        good readings of a rail further apart than this are not joined by energy
     capacity:      sweeps kept until `drain`; older ones are overwritten and counted in `dropped`
-    voltage_every: the voltage is read each so many sweeps, and the last good one used between
+    voltage_every: the voltage is read each so many sweeps, the rails taking turns, and the last
+                   good one used between
 
+    Where a sweep waits for a bus, the period is lengthened to twice what a sweep takes: the bus is
+    not ours alone. `rate_hz` tells what came of it.
     A rail that cannot be read is NaN in the sample and counted in `quality`, never an exception.
     Raises ValueError for a number that is not positive. Thread-safe: any thread may call any
     method; none waits for a file that hangs.
@@ -79,6 +86,10 @@ cdef class Sampler:
     cdef int64_t _dropped
     cdef int64_t _overruns
     cdef int64_t _thread_cpu_ns
+    cdef int64_t _grid_ns
+    cdef int64_t _first_ns  # of the sweeps since the thread started, when the first one ended,
+    cdef int64_t _newest_ns  # when the last one did,
+    cdef int64_t _since_start  # and how many they are
     cdef Rail *_rails  # from here on the thread's own, but for _stopping
     cdef Py_ssize_t _rail_count
     cdef double *_sweep_w
@@ -86,6 +97,7 @@ cdef class Sampler:
     cdef int64_t _gap_ns
     cdef int64_t _capacity
     cdef int64_t _voltage_every
+    cdef int64_t _cost_ns
     cdef int64_t _stopping
 
     def __cinit__(self, rails, *_args, **_options):
@@ -205,6 +217,22 @@ cdef class Sampler:
         """Processor seconds the thread used, as of one of its last 16 sweeps."""
         return self._published(&self._thread_cpu_ns) * 1e-9
 
+    @property
+    def rate_hz(self) -> float | None:
+        """Sweeps a second really achieved since the last start; None before there are two."""
+        cdef int64_t count, span_ns
+        with nogil:
+            pthread_mutex_lock(&self._mutex)
+            count = self._since_start - 1
+            span_ns = self._newest_ns - self._first_ns
+            pthread_mutex_unlock(&self._mutex)
+        return count * 1e9 / span_ns if count > 0 else None
+
+    @property
+    def grid_ns(self) -> int:
+        """The first deadline since the last start (CLOCK_MONOTONIC); the others follow it."""
+        return self._published(&self._grid_ns)
+
     def _run(self):
         with nogil:
             self._loop()
@@ -230,21 +258,39 @@ cdef class Sampler:
 
     cdef void _loop(self) noexcept nogil:
         cdef int64_t deadline_ns = now_ns()
-        cdef int64_t begin_ns, late_ns, missed
+        cdef int64_t period_ns = self._period_ns
+        cdef int64_t begin_ns, end_ns, missed
         cdef int64_t sweep = 0
         cdef Py_ssize_t i
+        self._begin_grid(deadline_ns)
         while self._wait(deadline_ns):
             begin_ns = now_ns()
-            self._sweep(sweep % self._voltage_every == 0)
+            end_ns = self._sweep(sweep, begin_ns)
             sweep += 1
-            deadline_ns += self._period_ns
-            late_ns = now_ns() - deadline_ns
-            missed = late_ns // self._period_ns + 1 if late_ns >= 0 else 0
-            deadline_ns += missed * self._period_ns
-            self._publish(begin_ns, missed)
+            period_ns = self._affordable_period(end_ns - begin_ns)
+            deadline_ns += period_ns
+            missed = 0
+            if end_ns >= deadline_ns:
+                missed = (end_ns - deadline_ns) // period_ns + 1
+                deadline_ns += missed * period_ns
+            self._publish(begin_ns, end_ns, missed)
         for i in range(self._rail_count):
             close_rail(&self._rails[i])
             self._rails[i].next_open_ns = 0
+
+    cdef void _begin_grid(self, int64_t deadline_ns) noexcept nogil:
+        pthread_mutex_lock(&self._mutex)
+        self._grid_ns = deadline_ns
+        self._since_start = 0
+        self._cost_ns = 0
+        pthread_mutex_unlock(&self._mutex)
+
+    cdef int64_t _affordable_period(self, int64_t cost_ns) noexcept nogil:
+        """Return the whole number of periods to the next deadline, given what a sweep cost."""
+        self._cost_ns += (cost_ns - self._cost_ns) // SMOOTH
+        if self._cost_ns <= SLOW_NS or 2 * self._cost_ns <= self._period_ns:
+            return self._period_ns
+        return (2 * self._cost_ns - 1) // self._period_ns * self._period_ns + self._period_ns
 
     cdef bint _wait(self, int64_t deadline_ns) noexcept nogil:
         """Sleep until the deadline; False as soon as the sampler is told to stop."""
@@ -254,14 +300,15 @@ cdef class Sampler:
             time_ns = now_ns()
         return load_acquire(&self._stopping) == 0
 
-    cdef void _sweep(self, bint voltage_due) noexcept nogil:
+    cdef int64_t _sweep(self, int64_t sweep, int64_t time_ns) noexcept nogil:
+        """Read every rail; return the time of the end."""
         cdef Py_ssize_t i
         cdef int error
         cdef Rail *rail
         cdef Reading reading
         for i in range(self._rail_count):
             rail = &self._rails[i]
-            error = read_rail(rail, voltage_due, &reading)
+            error = read_rail(rail, (sweep + i) % self._voltage_every == 0, &time_ns, &reading)
             if error == 0:
                 account(rail, &reading, self._gap_ns)
                 self._sweep_w[i] = power_w(&reading)
@@ -269,12 +316,12 @@ cdef class Sampler:
                 rail.quality.errors += 1
                 rail.quality.last_errno = error
                 self._sweep_w[i] = NAN
+        return time_ns
 
-    cdef void _publish(self, int64_t begin_ns, int64_t missed) noexcept nogil:
+    cdef void _publish(self, int64_t begin_ns, int64_t end_ns, int64_t missed) noexcept nogil:
         cdef timespec cpu
         cdef Py_ssize_t i
         cdef int64_t slot
-        cdef int64_t end_ns = now_ns()
         cdef int64_t thread_cpu_ns = self._thread_cpu_ns
         if self._head % CPU_EVERY == 0:
             clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu)
@@ -292,5 +339,9 @@ cdef class Sampler:
             self._tail += 1
             self._dropped += 1
         self._overruns += missed
+        self._newest_ns = end_ns
+        if self._since_start == 0:
+            self._first_ns = end_ns
+        self._since_start += 1
         self._thread_cpu_ns = thread_cpu_ns
         pthread_mutex_unlock(&self._mutex)

@@ -1,17 +1,34 @@
 """Control of the GPU's clock for one run: lock, journal, warden, actuator; given back as one."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from orin_gov._actuator import Actuator, Transition
+from orin_gov.board.averaging import Averaging
+from orin_gov.board.conditions import is_cooled
+from orin_gov.board.files import read_int
 from orin_gov.board.gpu import Gpu, Range
-from orin_gov.board.journal import Journal, begin_journal, exclusive, load_journal, restore
+from orin_gov.board.journal import (
+    Journal,
+    Setting,
+    begin_journal,
+    exclusive,
+    load_journal,
+    restore,
+)
 from orin_gov.board.warden import Warden
 from orin_gov.errors import BoardError
 
 logger = logging.getLogger(__name__)
+
+NO_AVERAGING = 1
+"""What `samples` of an INA3221 is set to where single phases are to be told apart."""
+
+RESTORE_S = 3.0
+"""How long a restore is waited for: a board that hangs must not hold up the end of the run."""
 
 
 class Control:
@@ -19,29 +36,45 @@ class Control:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._range = journal.original
+        self._asked = journal.original  # what we wrote last
+        self._range = journal.original  # what the limits should therefore read
+        self._floor_hz = 0  # the floor another writer raised; one that was found may be left
         self._settled = True
         gpu = journal.gpu
         limits = (journal.original.min_hz, journal.original.max_hz)
-        self._actuator = Actuator(str(gpu.directory), sorted({*gpu.table_hz, *limits}))
+        self._allowed = {*gpu.table_hz, *limits}
+        self._actuator = Actuator(str(gpu.directory), sorted(self._allowed))
         self._started = False
         self._restored = False
 
     @property
     def original(self) -> Range:
-        """The limits as they were found."""
+        """The limits to put back: as they were found, or as another writer has set them since."""
         return self._journal.original
+
+    def points(self, limits: Range) -> tuple[int, ...]:
+        """Return the board's own clocks within `limits`."""
+        return self._journal.gpu.points(limits)
 
     def request(self, target_hz: int | None) -> None:
         """Ask for an operating point, or with None for the board's own range; never blocks."""
-        wanted = self.original if target_hz is None else Range(target_hz, target_hz)
+        wanted = self._own_range() if target_hz is None else Range(target_hz, target_hz)
         self._journal = self._journal.note(wanted)
         if not self._started:
             self._actuator.start()
             self._started = True
-        self._range = wanted
+        self._range = self._asked = wanted
         self._settled = False
         self._actuator.request(wanted.min_hz, wanted.max_hz)
+
+    def _own_range(self) -> Range:
+        """Return the board's own range; another writer's, off the table, is cut to the table.
+
+        The driver rounds a limit between two clocks up: it would come out above the cap.
+        """
+        inside = self.points(self.original)
+        off = {self.original.min_hz, self.original.max_hz} - self._allowed
+        return Range(inside[0], inside[-1]) if off and inside else self.original
 
     def transitions(self) -> list[Transition]:
         """Return the frequency changes that have finished since the last call."""
@@ -50,11 +83,48 @@ class Control:
         return finished
 
     def foreign_range(self) -> Range | None:
-        """Return the board's limits where another writer changed them since our last request."""
+        """Return the board's limits where another writer changed them since our last request.
+
+        Raises:
+            BoardError: they cannot be read.
+        """
         if not self._settled:
             return None
         now = self._journal.gpu.read_range()
         return None if now == self._range else now
+
+    def adopt(self, found: Range) -> Range:
+        """Take what `foreign_range` found for the board's own range; return what is left to us.
+
+        It is what will be put back, unless it is a thermal cap, which lifts itself.
+        """
+        expected, self._range = self._range, found
+        clamped = found.min_hz == found.max_hz < max(expected.min_hz, self._asked.min_hz)
+        if clamped or found.min_hz in (expected.min_hz, self._asked.min_hz):
+            min_hz = self.original.min_hz
+        else:
+            min_hz = found.min_hz
+            self._floor_hz = found.min_hz if found.min_hz > self._asked.min_hz else 0
+        if not is_cooled(self._journal.root, self._journal.gpu):
+            self._journal = self._journal.adopt(Range(min(min_hz, found.max_hz), found.max_hz))
+        return Range(min(self._floor_hz, found.max_hz), found.max_hz)
+
+    def quicken(self, sensors: Sequence[Averaging]) -> None:
+        """Switch the averaging of the sensors off, until the board is given back.
+
+        Raises:
+            BoardError: it could not be written, or did not take; what was changed is put back.
+        """
+        slow = [each for each in sensors if each.file and (each.samples or 1) > NO_AVERAGING]
+        settings = [Setting(each.file, each.samples, NO_AVERAGING) for each in slow]  # type: ignore[arg-type]
+        self._journal = self._journal.note_sensors(tuple(settings))
+        for setting in settings:
+            try:
+                setting.file.write_text(f"{NO_AVERAGING}\n")
+            except OSError as error:
+                raise BoardError(f"cannot write {setting.file}: {error.strerror}") from error
+            if read_int(setting.file) != NO_AVERAGING:
+                raise BoardError(f"{setting.file} does not take {NO_AVERAGING}")
 
     def give_back(self) -> None:
         """Put the board back as it was found; a second call does nothing.
@@ -66,7 +136,7 @@ class Control:
             return
         if self._started and not self._actuator.stop(timeout_s=1.0):
             logger.warning("a frequency write is hanging; restoring beside it")
-        restore(self._journal)
+        _restore_in_time(self._journal)
         self._restored = True
 
 
@@ -83,14 +153,7 @@ def take_control(root: Path, gpu: Gpu) -> Iterator[Control]:
         BoardError: another governor holds the GPU, or its limits cannot be read.
     """
     with exclusive(gpu) as lock:
-        if stale := load_journal(root):
-            found = restore(stale)
-            logger.warning(
-                "an earlier run was killed; restored %s to %.0f-%.0f MHz",
-                stale.gpu.directory.name,
-                found.min_hz / 1e6,
-                found.max_hz / 1e6,
-            )
+        _restore_stale(root)
         control = Control(begin_journal(root, gpu))
         warden = Warden.fork(root, (lock,))
         try:
@@ -99,9 +162,63 @@ def take_control(root: Path, gpu: Gpu) -> Iterator[Control]:
             _end(control, warden)
 
 
-def _end(control: Control, warden: Warden) -> None:
+@contextmanager
+def stand_by(root: Path) -> Iterator[Callable[[Gpu], Control]]:
+    """Be ready to take control of a GPU that is not there yet: the block may, once, when it is.
+
+    The warden must be forked before any thread is started, so it sleeps already; it cannot share a
+    lock on files that do not exist yet. What is yielded raises as `take_control` does.
+    """
+    warden = Warden.fork(root, ())
+    taken: list[Control] = []
+    with ExitStack() as stack:
+
+        def take(gpu: Gpu) -> Control:
+            stack.enter_context(exclusive(gpu))
+            _restore_stale(root)
+            taken.append(Control(begin_journal(root, gpu)))
+            return taken[0]
+
+        try:
+            yield take
+        finally:
+            _end(taken[0] if taken else None, warden)
+
+
+def _restore_in_time(journal: Journal) -> None:
+    """Restore, in a thread that is left behind where the board hangs."""
+    faults: list[BoardError] = []
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            restore(journal)
+        except BoardError as error:
+            faults.append(error)
+        done.set()
+
+    threading.Thread(target=work, name="orin_gov-restore", daemon=True).start()
+    if not done.wait(RESTORE_S):
+        raise BoardError(f"{journal.gpu.directory} does not answer; later: orin-gov restore")
+    if faults:
+        raise faults[0]
+
+
+def _restore_stale(root: Path) -> None:
+    if stale := load_journal(root):
+        found = restore(stale)
+        logger.warning(
+            "an earlier run was killed; restored %s to %.0f-%.0f MHz",
+            stale.gpu.directory.name,
+            found.min_hz / 1e6,
+            found.max_hz / 1e6,
+        )
+
+
+def _end(control: Control | None, warden: Warden) -> None:
     try:
-        control.give_back()
+        if control is not None:
+            control.give_back()
     except BoardError as error:
         # Said, not raised: what the script ended with is what the run must end with.
         logger.error("%s", error)

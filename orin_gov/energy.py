@@ -15,14 +15,27 @@ KEEP_NS = 120_000_000_000
 SILENT_NS = 1_000_000_000
 """A rail without a reading for so long is not waited for, nor looked for before a span."""
 
+CYCLE_NS = 6_600_000
+"""One conversion cycle of an INA3221 at its reset configuration (3 channels, 1.1 + 1.1 ms each)."""
+
+REACH = 2.5
+"""A step of the power is estimated from readings up to so many conversion cycles away."""
+
 Floats = npt.NDArray[np.float64]
 
 
 class EnergyTimeline:
-    """Cumulative energy by rail over the last two minutes, from the sampler's drained samples."""
+    """Cumulative energy by rail over the last two minutes, from the sampler's drained samples.
 
-    def __init__(self, rails: tuple[str, ...]) -> None:
+    `cycle_ns` is the sensors' conversion cycle; 0 takes a reading for the power at its very moment.
+    A reading shows the mean over a cycle, and does so for the next cycle: it is late by one cycle on
+    average, half of it each, and times are corrected by that. What a step of the power has blurred
+    is put back by `between`.
+    """
+
+    def __init__(self, rails: tuple[str, ...], cycle_ns: int = 0) -> None:
         self.rails = rails
+        self._cycle_ns = cycle_ns
         self._chunks: deque[Samples] = deque()
         self._read_until_ns = np.zeros(len(rails), dtype=np.int64)
 
@@ -30,6 +43,7 @@ class EnergyTimeline:
         """Add what the sampler drained; times must go on from the last call's."""
         if not len(samples.t_ns):
             return
+        samples = samples._replace(t_ns=samples.t_ns - self._cycle_ns)
         self._chunks.append(samples)
         read_ns = np.where(np.isnan(samples.power_w), 0, samples.t_ns[:, None])
         self._read_until_ns = np.maximum(self._read_until_ns, read_ns.max(axis=0))
@@ -37,19 +51,25 @@ class EnergyTimeline:
             self._chunks.popleft()
 
     @property
+    def lag_ns(self) -> int:
+        """How long after a moment the readings come by which `between` knows it."""
+        return round((1 + REACH) * self._cycle_ns)
+
+    @property
     def covered_until_ns(self) -> int | None:
-        """Time until which every rail that is being read has been read, or None before the first."""
+        """Time until which every rail that still speaks was read; None before the first sample."""
         if not self._chunks:
             return None
         newest_ns = int(self._chunks[-1].t_ns[-1])
         spoke = self._read_until_ns[self._read_until_ns > newest_ns - SILENT_NS]
-        return int(spoke.min()) if len(spoke) else newest_ns
+        until_ns = int(spoke.min()) if len(spoke) else newest_ns
+        return until_ns - round(REACH * self._cycle_ns)
 
     def between(self, edges_ns: npt.NDArray[np.int64]) -> Floats:
         """Return joules, shape [spans, rails], of the spans given as edges [spans, 2].
 
         NaN stands where a rail was not measured for more than 5 % of a span, or a span lies outside
-        what is kept.
+        what is kept. Edges are taken for moments at which the power may step, as between phases.
         """
         joules = np.full((len(edges_ns), len(self.rails)), np.nan)
         chunks = self._chunks_since(int(edges_ns.min()) - SILENT_NS) if len(edges_ns) else []
@@ -64,9 +84,23 @@ class EnergyTimeline:
             read = ~np.isnan(power[:, rail])
             if read.any():
                 joules[:, rail] = _between(
-                    edges_ns, t_ns[read], energy[read, rail], missing[read, rail]
+                    edges_ns, t_ns[read], energy[read, rail], missing[read, rail], self._cycle_ns
                 )
         return joules
+
+    def changes(self, begin_ns: int, end_ns: int) -> npt.NDArray[np.int64]:
+        """Return how often each rail's reading changed between two moments, [rails]."""
+        power = [
+            chunk.power_w[(chunk.t_ns >= begin_ns) & (chunk.t_ns <= end_ns)]
+            for chunk in self._chunks_since(begin_ns)
+        ]
+        counts = np.zeros(len(self.rails), dtype=np.int64)
+        if power:
+            joined = np.concatenate(power)
+            for rail in range(len(self.rails)):
+                read = joined[~np.isnan(joined[:, rail]), rail]
+                counts[rail] = np.count_nonzero(np.diff(read))
+        return counts
 
     def _chunks_since(self, begin_ns: int) -> list[Samples]:
         chunks: list[Samples] = []
@@ -82,6 +116,7 @@ def _between(
     t_ns: npt.NDArray[np.int64],
     energy_j: Floats,
     missing_ns: Floats,
+    cycle_ns: int,
 ) -> Floats:
     """Return one rail's joules of each span, from its sums at its readings."""
     outside = (edges_ns[:, 0] < t_ns[0]) | (edges_ns[:, 1] > t_ns[-1])
@@ -91,4 +126,26 @@ def _between(
     begin, end = edges[:, 0], edges[:, 1]
     energy = np.interp(end, times, energy_j) - np.interp(begin, times, energy_j)
     hole = np.interp(end, times, missing_ns) - np.interp(begin, times, missing_ns)
+    if cycle_ns:
+        energy -= _blur(end, times, energy_j, missing_ns, cycle_ns)
+        energy += _blur(begin, times, energy_j, missing_ns, cycle_ns)
     return np.where(outside | (hole > LONGEST_HOLE * (end - begin)), np.nan, energy)
+
+
+def _blur(at: Floats, times: Floats, energy_j: Floats, missing_ns: Floats, cycle_ns: int) -> Floats:
+    """Return the joules by which the sums are too high at moments where the power steps, shape [n].
+
+    The mean over a cycle, its hold for a cycle, and the line between readings spread a step over
+    time: what lies after it is seen before it, (P_after - P_before) times half the mean distance
+    that it was spread by. That is a sixth of the cycle and, at right angles to it, of the spacing
+    of the readings (the triangular kernels of both). The step is taken from the readings near by,
+    beyond the blur; it is 0 where they are not all there.
+    """
+    near, far = cycle_ns, REACH * cycle_ns
+    places = np.stack([at - far, at - near, at + near, at + far])
+    sums = np.interp(places, times, energy_j)
+    step_w = ((sums[3] - sums[2]) - (sums[1] - sums[0])) / (far - near) * 1e9
+    holes = np.diff(np.interp(places[[0, 3]], times, missing_ns), axis=0)[0]
+    known = (places[0] >= times[0]) & (places[3] <= times[-1]) & (holes == 0.0)
+    spread_ns = np.hypot(cycle_ns, np.median(np.diff(times))) / 6 if len(times) > 1 else 0.0
+    return np.where(known, step_w, 0.0) * spread_ns * 1e-9

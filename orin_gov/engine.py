@@ -1,4 +1,4 @@
-"""The engine: the thread that carries what was measured to the governor, and its decisions to the board.
+"""The engine: the thread that carries measurements to the governor and decisions to the board.
 
 samples and marks -> steps -> window -> governor -> decision -> actuator
 """
@@ -7,18 +7,20 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from orin_gov._actuator import Transition
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler
+from orin_gov.board.conditions import read_over_current
 from orin_gov.board.probe import Board
-from orin_gov.control import Control
 from orin_gov.energy import EnergyTimeline
-from orin_gov.policy.governor import Decision, Governor, Outcome, State
+from orin_gov.helm import Helm, Lookout, has_come
+from orin_gov.policy.decider import Decider
+from orin_gov.policy.governor import Decision, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.record.writer import RunWriter
 from orin_gov.windows import Epoch, MeasuredStep, WindowBuilder, measure_step
@@ -26,23 +28,27 @@ from orin_gov.workload.tracker import MARK, Step, StepTracker
 
 logger = logging.getLogger(__name__)
 
-TICK_S = 0.05
+TICK_S = 0.1
 SENSOR_PATIENCE_NS = 1_000_000_000
 """A step waits this long for samples that cover it; after that its energy is missing."""
 
 QUIET_START_NS = 30_000_000_000
-"""A script that could mark its steps is judged by time alone only after this long without a mark."""
+"""A script that could mark its steps is judged by time alone after this long without a mark."""
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One decision epoch: the window, the state it was measured in, and what was decided then."""
+    """One decision epoch: the window, the state it was measured in, and what was decided then.
+
+    `over_current` counts the events by counter while it lasted: cur_freq does not show them.
+    """
 
     number: int
     state: State
     window: Window
     outcome: Outcome
     decision: Decision
+    over_current: Mapping[str, int | None] = field(default_factory=dict)
 
 
 @dataclass
@@ -52,24 +58,26 @@ class Tally:
     epochs: list[EpochRecord] = field(default_factory=list)
     steps: int = 0
     step_time_s: float = 0.0
-    step_energy_j: float | None = 0.0
+    steps_with_energy: int = 0
+    step_energy_j: float = 0.0
     clock_s: Counter[int] = field(default_factory=Counter)
     transitions: list[Transition] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def add_step(self, measured: MeasuredStep) -> None:
-        """Count a step; one whose energy is missing makes the energy of all steps missing."""
+        """Count a step, and its energy where it was measured."""
         self.steps += 1
         self.step_time_s += measured.step.duration_s
-        known = self.step_energy_j is not None and measured.energy_j is not None
-        self.step_energy_j = self.step_energy_j + measured.energy_j if known else None  # type: ignore[operator]
+        if measured.energy_j is not None:
+            self.steps_with_energy += 1
+            self.step_energy_j += measured.energy_j
 
 
 class Engine(threading.Thread):
-    """Measures, decides and acts until `finish` is called. Owns the window, the tally and the control.
+    """Measures, decides and acts until `finish` is called. Owns the window, and the helm's use.
 
-    With `control` None it only measures and advises. `stepped` tells whether the script can mark its
-    steps. `tell` is called with each finished epoch.
+    Without a helm that holds it only measures and advises. `stepped` tells whether the script can
+    mark its steps. `tell` is called with each finished epoch.
     """
 
     def __init__(
@@ -77,25 +85,32 @@ class Engine(threading.Thread):
         board: Board,
         ring: PhaseRing,
         sampler: Sampler,
-        governor: Governor,
-        control: Control | None,
+        governor: Decider,
+        helm: Helm,
+        lookout: Lookout,
+        tally: Tally,
         epoch: Epoch,
         writer: RunWriter,
         stepped: bool,
         tell: Callable[[EpochRecord], None],
     ) -> None:
         super().__init__(name="orin_gov-engine", daemon=True)
-        self.tally = Tally()
-        self._board, self._ring, self._sampler = board, ring, sampler
-        self._governor, self._control, self._writer, self._tell = governor, control, writer, tell
-        self._timeline = EnergyTimeline(tuple(rail.label for rail in board.rails))
-        self._builder = WindowBuilder(epoch, self._timeline, board.total_rails)
+        self.board, self.tally = board, tally
+        self._ring, self._sampler = ring, sampler
+        self._governor, self._helm, self._lookout = governor, helm, lookout
+        self._writer, self._tell = writer, tell
+        rails = tuple(rail.label for rail in board.rails)
+        self._timeline = EnergyTimeline(rails, round(board.cycle_s * 1e9))
+        quanta_w = {rail.label: rail.quantum_w() for rail in board.rails}
+        self._builder = WindowBuilder(epoch, self._timeline, board.total_rails, quanta_w)
         self._tracker = StepTracker()
         self._waiting: deque[Step] = deque()
         self._decision = governor.first()
         self._stepped = stepped
         self._ending = threading.Event()
-        self._started_ns = self._polled_ns = time.monotonic_ns()
+        self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
+        self._clock_hz: int | None = None
+        self._events: Mapping[str, int | None] = {}
 
     def finish(self, timeout_s: float = 5.0) -> bool:
         """Take in what is still to be measured and end the thread; True when it ended."""
@@ -103,21 +118,30 @@ class Engine(threading.Thread):
         self.join(timeout_s)
         return not self.is_alive()
 
+    def abandon(self) -> None:
+        """Have the thread end when it can: one that hangs in a file is left behind."""
+        self._ending.set()
+
     def run(self) -> None:
         """Tick until told to finish."""
+        self._events = read_over_current(self.board.root)
         if not self._stepped:
             self._builder.begin(None, self._started_ns)
         while not self._ending.wait(TICK_S):
             self._tick()
+        time.sleep(self._timeline.lag_ns * 1e-9)  # the last step is yet to be read
         self._tick()
 
     def _tick(self) -> None:
-        now_ns = time.monotonic_ns()
-        clock_hz = self._poll(now_ns)
+        now_ns = self.ticked_ns = time.monotonic_ns()
+        self._seek_gpu(now_ns)
+        clock_hz = self._clock_hz = self._poll(now_ns)
         samples = self._sampler.drain()
         self._timeline.append(samples)
         self._writer.samples(samples, clock_hz)
         self._see_transitions()
+        if decision := self._helm.look(now_ns):
+            self._follow(decision, now_ns)
         marks = np.frombuffer(self._ring.drain(), dtype=MARK)
         self._waiting.extend(self._tracker.feed(marks))
         while self._waiting and self._is_covered(self._waiting[0], now_ns):
@@ -125,7 +149,7 @@ class Engine(threading.Thread):
         self._watch_time(now_ns)
 
     def _poll(self, now_ns: int) -> int | None:
-        gpu = self._board.gpu
+        gpu = self.board.gpu
         clock_hz = gpu.read_frequency_hz() if gpu else None
         load = gpu.read_load() if gpu else None
         if clock_hz is not None:
@@ -143,7 +167,9 @@ class Engine(threading.Thread):
         if not step.number and not self._stepped:
             self._stepped = True
             self._builder.begin(self._builder.target_hz, step.begin_ns)
-        measured = measure_step(step, self._timeline, self._board.total_rails)
+        measured = measure_step(
+            step, self._timeline, self.board.total_rails, self.board.resolves_phases
+        )
         self.tally.add_step(measured)
         self._writer.step(measured, self._builder.target_hz, len(self.tally.epochs))
         if window := self._builder.add(measured):
@@ -161,54 +187,51 @@ class Engine(threading.Thread):
     def _end_epoch(self, window: Window) -> None:
         outcome = self._governor.outcome(window)
         measured_in = self._decision.state
-        self._decision = self._respect_others() or self._governor.decide(window)
-        record = EpochRecord(len(self.tally.epochs), measured_in, window, outcome, self._decision)
+        decision = self._helm.respect_others() or self._governor.decide(window)
+        number, events = len(self.tally.epochs), self._count_events()
+        record = EpochRecord(number, measured_in, window, outcome, decision, events)
         self.tally.epochs.append(record)
         self._writer.decision(as_json(record))
         self._tell(record)
-        self._apply(window)
+        self._follow(decision, window.end_ns)
 
-    def _apply(self, window: Window) -> None:
-        target_hz = self._decision.target_hz
-        if self._control is None or target_hz == self._builder.target_hz:
-            self._builder.begin(self._builder.target_hz, window.end_ns)
+    def _count_events(self) -> dict[str, int | None]:
+        """Return the over-current events since the last call, None for a counter that was lost."""
+        before, self._events = self._events, read_over_current(self.board.root)
+        return {name: _rise(before.get(name), count) for name, count in self._events.items()}
+
+    def _follow(self, decision: Decision, since_ns: int) -> None:
+        """Carry a decision out, and begin the window it is measured in."""
+        self._decision = decision
+        target_hz = decision.target_hz if self._helm.holds else None
+        if not self._helm.holds or target_hz == self._builder.target_hz:
+            self._builder.begin(target_hz, since_ns)
             return
-        self._control.request(target_hz)
+        self._helm.request(target_hz, self._clock_hz)
         self._builder.begin(target_hz, None)
 
     def _see_transitions(self) -> None:
-        for transition in self._control.transitions() if self._control else ():
+        for transition in self._helm.transitions():
             self.tally.transitions.append(transition)
-            if transition.achieved_ns is None:
-                self._give_up(_refusal(transition))
-            else:
-                self._builder.begin(self._decision.target_hz, transition.achieved_ns)
+            if instead := self._helm.judge(transition):
+                self._follow(instead, time.monotonic_ns())
+            elif has_come(transition):
+                came_ns = transition.achieved_ns or transition.issued_ns
+                self._builder.begin(self._decision.target_hz, came_ns)
 
-    def _respect_others(self) -> Decision | None:
-        """Leave the board to another writer: never fight, never lift its cap."""
-        foreign = self._control.foreign_range() if self._control else None
-        if foreign is None:
-            return None
-        told = f"another writer set {foreign.min_hz / 1e6:.0f}-{foreign.max_hz / 1e6:.0f} MHz"
-        self._give_up(told)
-        return Decision(State.FALLBACK, None, f"{told}; leaving the board to it")
-
-    def _give_up(self, told: str) -> None:
-        assert self._control is not None
-        self._control.give_back()
-        self._control = None
-        self._governor.fall_back()
-        self._builder.begin(None, time.monotonic_ns())
-        self._decision = Decision(State.FALLBACK, None, told)
-        self.tally.warnings.append(f"{told}; the board governs itself from here on")
+    def _seek_gpu(self, now_ns: int) -> None:
+        gpu = self._lookout.look(now_ns) if self.board.awaits_gpu else None
+        if gpu is None:
+            return
+        self.board = replace(self.board, gpu=gpu)
+        problems = self.board.problems()
+        obstacle = f"{problems[0].what}; {problems[0].mend}" if problems else None
+        if decision := self._lookout.hand_over(gpu, obstacle, self._helm):
+            self._follow(decision, now_ns)
 
 
-def _refusal(transition: Transition) -> str:
-    asked = f"{transition.min_hz / 1e6:.0f}-{transition.max_hz / 1e6:.0f} MHz"
-    if transition.errno:
-        return f"the board refused {asked} (errno {transition.errno})"
-    stays = f"{transition.achieved_hz / 1e6:.0f} MHz" if transition.achieved_hz else "unknown"
-    return f"asked for {asked}, but the clock stays at {stays}"
+def _rise(before: int | None, now: int | None) -> int | None:
+    return None if before is None or now is None or now < before else now - before
 
 
 def as_json(record: EpochRecord) -> dict[str, object]:
@@ -228,11 +251,13 @@ def as_json(record: EpochRecord) -> dict[str, object]:
             "unit": window.unit,
             "energy_j": window.energy_j,
             "load": window.load,
+            "coarseness": window.coarseness,
             "phase_time_s": dict(window.phase_time_s),
             "phase_energy_j": dict(window.phase_energy_j),
             "rail_energy_j": dict(window.rail_energy_j),
             "slowdown": outcome.slowdown,
             "saving": outcome.saving,
+            "over_current_events": dict(record.over_current),
         },
         "decision": {
             "state": decision.state.value,

@@ -2,7 +2,7 @@
 
 
 class OrinGovError(Exception):
-    """Base of every error this package raises on purpose; `exit_code` is what a command ends with."""
+    """Base of every error raised on purpose; `exit_code` is what a command then ends with."""
 
     exit_code = 125  # the tool itself failed, as with timeout(1) and env(1)
 

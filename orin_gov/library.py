@@ -133,7 +133,7 @@ class Governor:
         return self._require_marker().phase(PHASES.index(name))
 
     def add_work(self, units: float) -> None:
-        """Add tokens or samples to the step under way, where the hooks in torch cannot count them."""
+        """Add tokens or samples to the step under way, where the hooks cannot count them."""
         self._require_marker().add_work(units)
 
     def _require_marker(self) -> Marker:

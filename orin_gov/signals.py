@@ -9,7 +9,7 @@ LOOK_S = 0.2
 
 
 class Workload(Protocol):
-    """What is being governed: its process id, its exit code once it has ended, a way to signal it."""
+    """What is being governed: its process id, its exit code once it ended, how to signal it."""
 
     @property
     def pid(self) -> int:

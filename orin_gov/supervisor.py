@@ -7,17 +7,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
 from orin_gov import __version__
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler
+from orin_gov.board.averaging import SETTLED, find_averaging
+from orin_gov.board.conditions import read_conditions
+from orin_gov.board.gpu import Gpu, Range
 from orin_gov.board.probe import Board, open_board
-from orin_gov.control import Control, restore_board, take_control
-from orin_gov.engine import Engine
+from orin_gov.control import Control, restore_board, stand_by, take_control
+from orin_gov.engine import Engine, Tally
 from orin_gov.errors import BoardError, PolicyError, UsageError
+from orin_gov.helm import Helm, Lookout
+from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import Policy, parse_policy
@@ -34,10 +39,9 @@ SAMPLE_PERIOD_NS = 5_000_000
 GAP_NS = 100_000_000
 """Readings further apart than this are not joined by a line: what lies between is missing."""
 
-CONVERSION_S = 0.0066
-"""One conversion cycle of an INA3221 at its reset configuration (3 channels, 1.1 + 1.1 ms each)."""
+STALLED_NS = 10_000_000_000
+"""An engine that has not ticked for so long hangs in a file of the board."""
 
-TIME_CONSTANTS = 3
 VIRTUAL = "virtual:"
 
 
@@ -52,13 +56,25 @@ class Settings:
     policy: Path | None = None
     dry_run: bool = False
     strict: bool = False
+    fast_sensors: bool = False
     output: Path | None = None
 
 
 Start = Callable[[int], Workload]
 
 
-def supervise(settings: Settings, name: str, stepped: bool, start: Start, ring: int) -> int:
+Decide = Callable[[Board, tuple[int, ...]], Decider]
+"""Makes what decides in the governor's place, from the board and its operating points."""
+
+
+def supervise(
+    settings: Settings,
+    name: str,
+    stepped: bool,
+    start: Start,
+    ring: int,
+    decide: Decide | None = None,
+) -> int:
     """Run the workload that `start` starts, governed; return the exit code to end with.
 
     `name` is the script's, for the run directory; `stepped` tells whether it can mark its steps in
@@ -71,31 +87,37 @@ def supervise(settings: Settings, name: str, stepped: bool, start: Start, ring: 
     with ExitStack() as stack:
         virtual = stack.enter_context(_virtual_board(settings.board, ring))
         board = _open_board(virtual.root if virtual else settings.root)
-        if not settings.dry_run and not board.problems():
+        if not settings.dry_run and board.gpu and not board.gpu.unwritable_files():
             _restore_left(board.root)
+            board = _open_board(board.root)
         points = operating_points(board)
         obstacle = _obstacle(board, settings)
-        governor = Governor(
-            policy,
-            points or (1,),
-            settings.objective,
-            advise=settings.dry_run or obstacle is not None,
-        )
+        advise = settings.dry_run or obstacle is not None
+        governor: Decider
+        if decide is not None:
+            governor = decide(board, points)
+        else:
+            governor = Governor(policy, points or (1,), settings.objective, advise=advise)
         path = settings.output or default_run_directory(name)
         create_run_directory(path)
-        if obstacle:
-            print_warning(f"{obstacle}; the script runs on, measured but not governed")
-        control = None
+        control, take = None, None
         if not obstacle and not settings.dry_run:
             assert board.gpu is not None
             control = stack.enter_context(take_control(board.root, board.gpu))
+        elif board.awaits_gpu and not settings.dry_run:
+            take = stack.enter_context(stand_by(board.root))
+        if obstacle:
+            so = "governed once it appears" if take else "measured but not governed"
+            print_warning(f"{obstacle}; the script runs on, {so}")
+        if settings.fast_sensors:
+            board = _quicken(board, control)
+        writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
+        writer.manifest(_manifest(settings, name, board, policy, control))
         block_signals()
         workload = start(ring)
         if virtual:
             virtual.adopt(workload.pid)
-        writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
-        writer.manifest(_manifest(settings, name, board, policy, control))
-        run = _Run(settings, name, board, governor, control, writer)
+        run = _Run(settings, name, board, governor, points, control, take, writer)
         return run.see_through(workload, PhaseRing(ring), stepped)
 
 
@@ -107,30 +129,39 @@ class _Run:
         settings: Settings,
         name: str,
         board: Board,
-        governor: Governor,
+        governor: Decider,
+        points: tuple[int, ...],
         control: Control | None,
+        take: Callable[[Gpu], Control] | None,
         writer: RunWriter,
     ) -> None:
         self._settings, self._name, self._board = settings, name, board
         self._governor, self._control, self._writer = governor, control, writer
+        self._tally = Tally()
+        self._helm = Helm(control, governor, points, self._tally.warnings)
+        self._lookout = Lookout(board.root, take)
         self._warned = False
 
     def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool) -> int:
         """Measure and govern until the workload ends; put the board back; sum up."""
-        rails = [(str(rail.voltage_file), str(rail.current_file)) for rail in self._board.rails]
+        rails = [rail.sampler_files for rail in self._board.rails]
         sampler = Sampler(rails, SAMPLE_PERIOD_NS, GAP_NS)
         engine = Engine(
             self._board,
             ring,
             sampler,
             self._governor,
-            self._control,
-            _resolvable(self._settings.epoch, self._board.averaging),
+            self._helm,
+            self._lookout,
+            self._tally,
+            resolvable(self._settings.epoch, self._board),
             self._writer,
             stepped,
-            lambda record: print_epoch(record),
+            print_epoch,
         )
         print_start(self._name, self._board, self._control is not None, self._settings.objective)
+        if told := sensors_words(self._settings.epoch, self._board):
+            print_warning(told)
         began_s = time.monotonic()
         sampler.start()
         engine.start()
@@ -139,7 +170,7 @@ class _Run:
         self._give_back()
         sampler.stop()
         summary = summarize(
-            engine.tally,
+            self._tally,
             self._board,
             self._settings.objective,
             sampler.quality(),
@@ -148,15 +179,21 @@ class _Run:
             ring.dropped,
         )
         if ended:
-            self._writer.summary({**summary, "exit_code": shell_code(code)})
+            conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()
+            found = {"conditions": conditions, "exit_code": shell_code(code)}
+            self._writer.summary({**summary, **found})
         print_end(summary, self._writer.path, self._name, self._board)
         return shell_code(code)
 
     def _look_after(self, engine: Engine) -> None:
-        if not engine.is_alive() and not self._warned:
-            # A fault of ours (its traceback is on stderr) must not cost the user the training.
+        stalled = time.monotonic_ns() - engine.ticked_ns > STALLED_NS
+        if (stalled or not engine.is_alive()) and not self._warned:
+            # A fault of ours (its traceback is on stderr), or a file that hangs, must not cost the
+            # user the training.
             self._warned = True
-            print_warning("the governor failed; putting the board back, the script runs on")
+            engine.abandon()
+            told = "the governor hangs in a file of the board" if stalled else "the governor failed"
+            print_warning(f"{told}; putting the board back, the script runs on")
             self._give_back()
 
     def _give_back(self) -> None:
@@ -213,18 +250,16 @@ def _restore_left(root: Path) -> None:
 
 def operating_points(board: Board) -> tuple[int, ...]:
     """Return the clocks a governor may choose: the board's own, up to the cap as it stands."""
-    if board.gpu is None:
+    if board.awaits_gpu or board.problems():
         return ()
-    cap_hz = board.gpu.read_range().max_hz
-    return tuple(hz for hz in board.gpu.table_hz if hz <= cap_hz)
+    assert board.gpu is not None
+    return board.gpu.points(Range(0, board.gpu.read_range().max_hz))
 
 
 def _obstacle(board: Board, settings: Settings) -> str | None:
     """Return what keeps us from governing, or None; under --strict it is an error."""
     problems = board.problems()
     told = f"{problems[0].what}; to mend it: {problems[0].mend}" if problems else None
-    if told is None and len(operating_points(board)) < 2:
-        told = "the board's cap leaves a single GPU clock, there is nothing to choose"
     if settings.dry_run:
         return None
     if told and settings.strict:
@@ -232,10 +267,34 @@ def _obstacle(board: Board, settings: Settings) -> str | None:
     return told
 
 
-def _resolvable(epoch: Epoch, averaging: int | None) -> Epoch:
+def _quicken(board: Board, control: Control | None) -> Board:
+    """Switch the sensors' averaging off for this run, where it governs; return the board."""
+    if control is None:
+        print_warning("--fast-sensors changes the board, and this run only measures; left as it is")
+        return board
+    try:
+        control.quicken(board.sensors)
+    except BoardError as error:
+        print_warning(f"--fast-sensors: {error}; it takes root")
+    return replace(board, sensors=find_averaging(board.root))
+
+
+def resolvable(epoch: Epoch, board: Board) -> Epoch:
     """Lengthen the epoch to what the sensors can resolve: three of their time constants."""
-    least_s = TIME_CONSTANTS * CONVERSION_S * (averaging or 1)
+    least_s = SETTLED * (board.time_constant_s or 0.0)
     return Epoch(epoch.steps, epoch.seconds, max(epoch.least_s, least_s))
+
+
+def sensors_words(epoch: Epoch, board: Board) -> str | None:
+    """Return what the sensors' averaging costs this run, or None where they are quick enough."""
+    if board.resolves_phases:
+        return None
+    least_s = resolvable(epoch, board).least_s
+    mend = "; to change that for a run: --fast-sensors, as root" if board.can_be_quicker else ""
+    return (
+        f"the sensors lag by {board.time_constant_s:.2g} s, averaging {board.averaging} readings: "
+        f"phases cannot be told apart, a decision epoch lasts {least_s:.2g} s or more{mend}"
+    )
 
 
 def default_run_directory(name: str) -> Path:
@@ -257,9 +316,13 @@ def _manifest(
         "module": board.identity.module,
         "virtual": board.identity.virtual,
         "l4t": board.identity.l4t,
+        "jetpack": board.identity.jetpack,
         "table_hz": list(board.gpu.table_hz) if board.gpu else [],
         "rails": [rail.label for rail in board.rails],
-        "total_rails": list(board.total_rails),
+        "total_rails": None if board.total_rails is None else list(board.total_rails),
+        "time_constant_s": board.time_constant_s,
+        "fast_sensors": settings.fast_sensors,
+        "conditions": read_conditions(board.root, board.gpu).as_json(),
         "objective": vars(settings.objective),
         "governing": control is not None,
         "policy": dict(policy.card),

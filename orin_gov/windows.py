@@ -2,15 +2,17 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
 from orin_gov.energy import EnergyTimeline, Floats
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
-from orin_gov.policy.window import Window
+from orin_gov.policy.reference import relative_error
+from orin_gov.policy.window import StepSample, Window
 from orin_gov.workload.tracker import Step
 
 
@@ -63,8 +65,14 @@ class MeasuredStep:
     energy_j: float | None
 
 
-def measure_step(step: Step, timeline: EnergyTimeline, total: Sequence[str]) -> MeasuredStep:
-    """Split the energy of `step` by phase and rail; `total` names the rails of the module's power."""
+def measure_step(
+    step: Step, timeline: EnergyTimeline, total: Sequence[str] | None, resolved: bool = True
+) -> MeasuredStep:
+    """Split the energy of `step` by phase and rail.
+
+    `total` names the rails of the module's power, None where they are not known. Where the sensors
+    are too slow for a phase to be `resolved`, the energy of phases is missing.
+    """
     edges = np.array([(span.begin_ns, span.end_ns) for span in step.spans], dtype=np.int64)
     joules = timeline.between(edges)
     module = module_energy(joules, timeline.rails, total)
@@ -77,15 +85,17 @@ def measure_step(step: Step, timeline: EnergyTimeline, total: Sequence[str]) -> 
     return MeasuredStep(
         step=step,
         phase_time_s=dict(times),
-        phase_energy_j={phase: known(value) for phase, value in energies.items()},
+        phase_energy_j={
+            phase: known(value) if resolved else None for phase, value in energies.items()
+        },
         rail_energy_j={rail: known(value) for rail, value in rails.items()},
         energy_j=known(float(module.sum())),
     )
 
 
-def module_energy(joules: Floats, rails: Sequence[str], total: Sequence[str]) -> Floats:
+def module_energy(joules: Floats, rails: Sequence[str], total: Sequence[str] | None) -> Floats:
     """Sum the rails of the module's total, [spans, rails] to [spans]; NaN where one is missing."""
-    if not set(total) <= set(rails):
+    if not total or not set(total) <= set(rails):
         return np.full(len(joules), np.nan)
     columns = [rails.index(label) for label in total]
     return np.asarray(joules[:, columns].sum(axis=1))
@@ -119,8 +129,15 @@ class _Telemetry:
 class WindowBuilder:
     """Gathers what is measured under one operating point until the decision epoch is over."""
 
-    def __init__(self, epoch: Epoch, timeline: EnergyTimeline, total: Sequence[str]) -> None:
+    def __init__(
+        self,
+        epoch: Epoch,
+        timeline: EnergyTimeline,
+        total: Sequence[str] | None,
+        quanta_w: Mapping[str, float | None] = MappingProxyType({}),
+    ) -> None:
         self._epoch = epoch
+        self._quanta_w = quanta_w
         self._timeline = timeline
         self._total = total
         self.begin(None, 0)
@@ -166,6 +183,7 @@ class WindowBuilder:
         if not start_ns or self._steps or now_ns - start_ns < self._epoch.span_s * 1e9:
             return None
         joules = self._timeline.between(np.array([(start_ns, now_ns)], dtype=np.int64))
+        energy_j = known(float(module_energy(joules, self._timeline.rails, self._total)[0]))
         rails = dict(zip(self._timeline.rails, map(known, joules[0].tolist()), strict=True))
         return Window(
             start_ns=start_ns,
@@ -175,11 +193,29 @@ class WindowBuilder:
             steps=0,
             work=self._telemetry.cycles or None,
             unit="busy cycle",
-            energy_j=known(float(module_energy(joules, self._timeline.rails, self._total)[0])),
+            energy_j=energy_j,
             rail_energy_j=rails,
             frequency_hz=self._telemetry.mean_clock_hz(),
             load=self._telemetry.mean_load(),
+            coarseness=self._coarseness(start_ns, now_ns, energy_j),
         )
+
+    def _coarseness(self, begin_ns: int, end_ns: int, energy_j: float | None) -> float | None:
+        """Return the relative standard error of a window's energy that the sensors' steps cause.
+
+        One reading is off by q / sqrt(12), and so is the mean of readings that never change; where
+        they scatter over the steps, it falls with the root of their number.
+        """
+        if not energy_j or energy_j < 0 or not self._total:
+            return None
+        changes = dict(
+            zip(self._timeline.rails, self._timeline.changes(begin_ns, end_ns), strict=True)
+        )
+        variance = sum(
+            (self._quanta_w.get(rail) or 0.0) ** 2 / 12 / max(1, int(changes.get(rail, 0)))
+            for rail in self._total
+        )
+        return math.sqrt(variance) * (end_ns - begin_ns) * 1e-9 / energy_j
 
     def _window_of_steps(self, duration_s: float) -> Window:
         steps = self._steps
@@ -190,15 +226,17 @@ class WindowBuilder:
             [float(work) for work in works if work is not None] if counted else [1.0] * len(steps)
         )
         phases = {phase for each in steps for phase in each.phase_time_s}
+        begin_ns, end_ns = steps[0].step.begin_ns, steps[-1].step.end_ns
+        energy_j = _total_of([each.energy_j for each in steps])
         return Window(
-            start_ns=steps[0].step.begin_ns,
-            end_ns=steps[-1].step.end_ns,
+            start_ns=begin_ns,
+            end_ns=end_ns,
             duration_s=duration_s,
             target_hz=self.target_hz,
             steps=len(steps),
             work=sum(units),
             unit="unit of work" if counted else "step",
-            energy_j=_total_of([each.energy_j for each in steps]),
+            energy_j=energy_j,
             rail_energy_j={
                 rail: _total_of([each.rail_energy_j[rail] for each in steps])
                 for rail in self._timeline.rails
@@ -212,7 +250,12 @@ class WindowBuilder:
             },
             frequency_hz=self._telemetry.mean_clock_hz(),
             load=self._telemetry.mean_load(),
-            noise=_relative_error([each.step.duration_s for each in steps], units),
+            noise=relative_error(units, [each.step.duration_s for each in steps]),
+            samples=[
+                StepSample(unit, each.step.duration_s, each.energy_j)
+                for unit, each in zip(units, steps, strict=True)
+            ],
+            coarseness=self._coarseness(begin_ns, end_ns, energy_j),
         )
 
 
@@ -221,13 +264,3 @@ def _total_of(values: Sequence[float | None]) -> float | None:
     for value in values:
         total = add_known(total, value)
     return total
-
-
-def _relative_error(durations_s: Sequence[float], units: Sequence[float]) -> float | None:
-    """Return the standard error of time per unit of work, as a share of its mean (a ratio estimate)."""
-    n = len(units)
-    if n < 2:
-        return None
-    rate = sum(durations_s) / sum(units)
-    residual = np.asarray(durations_s) - rate * np.asarray(units)
-    return float(residual.std(ddof=1) / math.sqrt(n) / (sum(durations_s) / n))

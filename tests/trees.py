@@ -4,6 +4,7 @@ Plain files do not act: a clock follows a limit only where a test makes it (`fol
 that cannot be read (ENODATA on JetPack 6) has folders in place of its files, which fail as well.
 """
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
+
+BOARDS = Path(__file__).parent / "data/boards"
+"""Trees of many more boards than are described here; tests/data/README.md tells their format."""
 
 DISABLED = None
 """The label of a channel that JetPack 6 switches off: no label file, and its readings fail."""
@@ -129,6 +133,45 @@ def _add_chip(
     link(root / "sys/bus/i2c/drivers/ina3221" / chip, device)
 
 
+def board_names() -> list[str]:
+    """Return the names of the boards in tests/data."""
+    return sorted(path.stem for path in BOARDS.glob("*.tree"))
+
+
+def plant(root: Path, name: str) -> Path:
+    """Write the tree of the board `name` of tests/data under `root`, which it returns."""
+    lines = iter((BOARDS / f"{name}.tree").read_text().splitlines())
+    folder = root
+    for line in lines:
+        if line.startswith("["):
+            folder = root / line[1:-1]
+        elif line.endswith(" <<"):
+            body = itertools.takewhile(lambda each: each != ">>", lines)
+            write(folder / line[:-3], "".join(f"{each[2:]}\n" for each in body))
+        elif " -> " in line:
+            file, _, target = line.partition(" -> ")
+            link(folder / file, Path(target))
+        elif " ! " in line:
+            (folder / line.partition(" ! ")[0]).mkdir(parents=True)
+        elif not line.startswith("#"):
+            file, _, text = line.partition(" = ")
+            ending = "" if text.endswith("\\0") else "\n"
+            write(folder / file, text.replace("\\0", "\0") + ending)
+    return root
+
+
+def faults_of(name: str) -> dict[Path, str]:
+    """Return what fails in the board `name` of tests/data: path and name of the errno."""
+    found, folder = {}, Path()
+    for line in (BOARDS / f"{name}.tree").read_text().splitlines():
+        if line.startswith("["):
+            folder = Path(line[1:-1])
+        elif " ! " in line:
+            file, _, errno = line.partition(" ! ")
+            found[folder / file] = errno
+    return found
+
+
 def gpu_folder(root: Path) -> Path:
     """Return the GPU's devfreq folder of a tree, by its real path."""
     (folder,) = (root / "sys/class/devfreq").glob("17000000.*")
@@ -194,7 +237,8 @@ def content(root: Path) -> dict[Path, tuple[int, bytes]]:
 
 def write(path: Path, text: str) -> None:
     """Write a file and the folders above it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True)
     path.write_text(text)
 
 

@@ -14,33 +14,60 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from orin_gov._actuator import write_range
-from orin_gov.board.files import read_text
+from orin_gov.board.conditions import is_cooled
+from orin_gov.board.files import read_int, read_text
 from orin_gov.board.gpu import Gpu, Range
 from orin_gov.errors import BoardError
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 LOCK_PATIENCE_S = 0.5
+
+SETTING = "samples"
+"""The one file of a sensor that is ever changed: how many conversions it averages."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A file of a sensor that was changed, with the integer it held and the one it was given."""
+
+    file: Path
+    original: int
+    ours: int
 
 
 @dataclass(frozen=True)
 class Journal:
-    """What the GPU's limits were, and the last maxima we set since; read back after a crash."""
+    """What the GPU's limits and the sensors were, and what we set since; for after a crash."""
 
     path: Path
+    root: Path
     gpu: Gpu
     original: Range
-    ours_hz: tuple[int, ...]
+    ours_hz: tuple[int, ...] = ()
+    sensors: tuple[Setting, ...] = ()
 
     def note(self, target: Range) -> "Journal":
         """Record, before it is written, that `target` is about to be ours; return the new journal.
 
         The one before it is kept: a crash may fall between this note and the write.
         """
-        updated = replace(self, ours_hz=(*self.ours_hz[-1:], target.max_hz))
+        return self._with(ours_hz=(*self.ours_hz[-1:], target.max_hz))
+
+    def note_sensors(self, settings: tuple[Setting, ...]) -> "Journal":
+        """Record, before they are written, the sensors' settings; return the new journal."""
+        return self._with(sensors=settings)
+
+    def adopt(self, limits: Range) -> "Journal":
+        """Record another writer's limits as what is to be put back; return the new journal."""
+        return self._with(original=limits)
+
+    def _with(self, **changes: Any) -> "Journal":
+        updated = replace(self, **changes)
         _write(updated)
         return updated
 
@@ -61,7 +88,7 @@ def begin_journal(root: Path, gpu: Gpu) -> Journal:
     Raises:
         BoardError: the limits cannot be read, or the journal cannot be written.
     """
-    journal = Journal(journal_path(root), gpu, gpu.read_range(), ())
+    journal = Journal(journal_path(root), root, gpu, gpu.read_range())
     _write(journal)
     return journal
 
@@ -89,9 +116,11 @@ def load_journal(root: Path) -> Journal | None:
             raise BoardError(f"{path} has version {record['version']!r}, expected {VERSION}")
         journal = Journal(
             path=path,
+            root=root,
             gpu=Gpu(Path(record["directory"]), ()),
             original=Range(int(record["min_hz"]), int(record["max_hz"])),
             ours_hz=tuple(int(hz) for hz in record["ours_hz"]),
+            sensors=tuple(_setting(*each) for each in record["sensors"]),
         )
         boot = record["boot_id"]
         if not 0 <= journal.original.min_hz <= journal.original.max_hz:
@@ -104,35 +133,66 @@ def load_journal(root: Path) -> Journal | None:
     return journal
 
 
+def _setting(file: str, original: int, ours: int) -> Setting:
+    path = Path(file)
+    if path.name != SETTING:
+        raise ValueError(f"{file} is no setting of a sensor")
+    return Setting(path, int(original), int(ours))
+
+
 def restore(journal: Journal) -> Range:
-    """Put the GPU's limits back as the journal says, remove it, and return them.
+    """Put limits and sensors back as the journal says, remove it, and return the GPU's limits.
 
     Where we never set anything, nothing is written: what the limits are now is not our doing.
 
     Raises:
-        BoardError: the limits cannot be written or read; the journal then stays.
+        BoardError: something cannot be written or read; the rest is restored, the journal stays.
     """
+    sensor_fault = _restore_sensors(journal.sensors)
     limits = journal.gpu.read_range()
     if journal.ours_hz:
-        limits = limits_to_restore(journal.original, journal.ours_hz, limits)
+        cooled = is_cooled(journal.root, journal.gpu)
+        limits = limits_to_restore(journal.original, journal.ours_hz, limits, cooled)
         try:
             write_range(str(journal.gpu.directory), limits.min_hz, limits.max_hz)
         except OSError as error:
-            raise BoardError(
-                f"cannot restore {error.filename}: {error.strerror}; "
-                "make it writable again, then: orin-gov restore"
-            ) from error
+            raise BoardError(_cannot_restore(error)) from error
+    if sensor_fault:
+        raise BoardError(_cannot_restore(sensor_fault)) from sensor_fault
     journal.path.unlink(missing_ok=True)
     return limits
 
 
-def limits_to_restore(original: Range, ours_hz: tuple[int, ...], now: Range) -> Range:
+def _restore_sensors(settings: tuple[Setting, ...]) -> OSError | None:
+    """Restore each setting that is still ours; return what went wrong first."""
+    fault = None
+    for setting in settings:
+        if read_int(setting.file) != setting.ours:
+            continue  # another writer's, or a sensor that is gone: its next driver resets it
+        try:
+            setting.file.write_text(f"{setting.original}\n")
+        except OSError as error:
+            fault = fault or OSError(error.errno, error.strerror, str(setting.file))
+    return fault
+
+
+def _cannot_restore(error: OSError) -> str:
+    return (
+        f"cannot restore {error.filename}: {error.strerror}; "
+        "make it writable again, then: orin-gov restore"
+    )
+
+
+def limits_to_restore(
+    original: Range, ours_hz: tuple[int, ...], now: Range, cooled: bool = False
+) -> Range:
     """Return the limits to write: the original ones, except where another writer set a new cap.
 
     `ours_hz` are the maxima we set. A maximum that is neither ours nor the original one belongs to
-    another writer (nvpmodel, say) and stays; the minimum is ours to lower again in any case.
+    another writer (nvpmodel, say) and stays; the minimum is ours to lower again in any case. While
+    the GPU is `cooled`, the maximum shows the thermal cap: written, it would stay for good.
     """
-    foreign = now.max_hz != original.max_hz and now.max_hz not in ours_hz
+    foreign = not cooled and now.max_hz != original.max_hz and now.max_hz not in ours_hz
     max_hz = now.max_hz if foreign else original.max_hz
     return Range(min(original.min_hz, max_hz), max_hz)
 
@@ -183,6 +243,7 @@ def _write(journal: Journal) -> None:
         "min_hz": journal.original.min_hz,
         "max_hz": journal.original.max_hz,
         "ours_hz": journal.ours_hz,
+        "sensors": [(str(each.file), each.original, each.ours) for each in journal.sensors],
     }
     folder = journal.path.parent
     try:

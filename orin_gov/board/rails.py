@@ -1,25 +1,63 @@
-"""The INA3221 power rails: found by chip address and label, totalled as the board is wired."""
+"""The power rails: found by driver, chip address and label, in the layout of each JetPack."""
 
-import os
-from dataclasses import dataclass
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orin_gov.board.files import read_text
+from orin_gov.board.files import fault, read_int, read_text
 
-TOTAL_RAILS = {
-    "p3701": ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"),
-    "p3767": ("VDD_IN",),
-}
-"""Rails whose sum is the module's power, by module family.
+CHIP = re.compile(r"(\d+)-00([0-9a-f]{2})")
+"""A device on an I2C bus: the bus and the address. A hwmon number is none: it moves."""
 
-On AGX Orin (p3701) VDDQ_VDD2_1V8AO lies inside VIN_SYS_5V0; on Orin NX and Nano (p3767) every other
-rail lies inside VDD_IN. Source: the device trees of L4T 35 and 36.
-"""
+SHUNT_STEP_UV = 40
+"""What one bit of an INA3221's shunt voltage stands for (datasheet, section 7.5)."""
 
-GPU_RAIL = {"p3701": "VDD_GPU_SOC", "p3767": "VDD_CPU_GPU_CV"}
-"""The rail that feeds the GPU; it feeds the SoC fabric (AGX) or the CPU (NX, Nano) as well."""
+LABEL = re.compile(r"(?!NC$)[!-?A-~]([ -?A-~]{0,62}[!-?A-~])?")
+"""What names a connected rail: printable ASCII, no @; NC is a channel that is not connected."""
 
-UNUSED_LABELS = frozenset({"", "NC"})
+
+@dataclass(frozen=True)
+class Layout:
+    """How one driver shows a chip's channels: `{}` in a name stands for the channel's index.
+
+    `label` names the rail; where its file is missing, `otherwise` does, if there is one. `shunt` is
+    the resistor in micro-ohm, where the driver tells it.
+    """
+
+    driver: str
+    folder: str
+    indices: Sequence[int]
+    label: str
+    voltage: str
+    current: str
+    otherwise: str = ""
+    shunt: str | None = None
+
+
+LAYOUTS = (
+    Layout(
+        "ina3221x",
+        "iio:device*",
+        (0, 1, 2),
+        "rail_name_{}",
+        "in_voltage{}_input",
+        "in_current{}_input",
+    ),
+    Layout(
+        "ina3221",
+        "hwmon/hwmon*",
+        (1, 2, 3),
+        "in{}_label",
+        "in{}_input",
+        "curr{}_input",
+        shunt="shunt{}_resistor",
+    ),
+    # On Thor; it has power in microwatts too, but volts and amperes are read as everywhere.
+    Layout("ina238", "hwmon/hwmon*", (1,), "label", "in{}_input", "curr{}_input", "VIN"),
+)
+"""JetPack 4, JetPack 5 to 7, and the input sensor of Thor: millivolts and milliamperes in all."""
 
 
 @dataclass(frozen=True)
@@ -31,53 +69,86 @@ class Rail:
     channel: int
     voltage_file: Path
     current_file: Path
+    pattern: str = ""
+    shunt_file: Path | None = None
+
+    @property
+    def sampler_files(self) -> tuple[str, str]:
+        """The two files as glob patterns that outlive a renumbering of hwmon."""
+        return tuple(  # type: ignore[return-value]
+            f"{self.pattern}/{file.name}" for file in (self.voltage_file, self.current_file)
+        )
+
+    def quantum_w(self) -> float | None:
+        """Return the smallest step of power the rail can show, or None where it is not told.
+
+        A current is a multiple of 40 uV over the shunt: 20 mA at 2 mOhm, 0.4 W of a 20 V rail.
+        """
+        shunt_uohm = read_int(self.shunt_file) if self.shunt_file else None
+        voltage_mv = read_int(self.voltage_file)
+        if not shunt_uohm or shunt_uohm < 0 or voltage_mv is None or voltage_mv < 0:
+            return None
+        return SHUNT_STEP_UV / shunt_uohm * voltage_mv / 1000
+
+    def fault(self) -> str | None:
+        """Return in words why the rail gives no reading, or None where it does."""
+        for file in (self.voltage_file, self.current_file):
+            if why := fault(file):
+                return why
+            if read_int(file) is None:
+                return f"{file} holds {read_text(file)!r}, expected an integer"
+        return None
+
+
+def find_chips(root: Path) -> Iterator[tuple[Layout, Path, Path]]:
+    """Yield each chip under `root`, ordered by bus and address: layout, device, folder of files."""
+    for layout in LAYOUTS:
+        devices = (root / "sys/bus/i2c/drivers" / layout.driver).glob("*-00*")
+        for device in sorted((each for each in devices if CHIP.fullmatch(each.name)), key=_address):
+            for folder in sorted(device.glob(layout.folder))[:1]:
+                yield layout, device, folder
 
 
 def find_rails(root: Path) -> list[Rail]:
-    """Return every labelled rail under `root`, ordered by chip and channel.
+    """Return every labelled rail under `root`, ordered by chip and channel; labels are unique.
 
-    Chips are found through their driver, never by a hwmon number: those change from boot to boot.
     A channel without a label, or labelled NC, is not connected and is left out.
     """
-    chips = sorted((root / "sys/bus/i2c/drivers/ina3221").glob("*-004[0-3]"))
-    return [rail for chip in chips for rail in _rails_of(chip)]
-
-
-def _rails_of(chip: Path) -> list[Rail]:
-    rails = []
-    for hwmon in sorted((chip / "hwmon").glob("hwmon*"))[:1]:
-        for channel in (1, 2, 3):
-            label = read_text(hwmon / f"in{channel}_label") or ""
-            if label not in UNUSED_LABELS:
-                voltage, current = hwmon / f"in{channel}_input", hwmon / f"curr{channel}_input"
-                rails.append(Rail(label, chip.name, channel, voltage, current))
+    rails: list[Rail] = []
+    for layout, device, folder in find_chips(root):
+        for rail in _rails_of(layout, device, folder):
+            twin = any(rail.label == each.label for each in rails)
+            rails.append(
+                replace(rail, label=f"{rail.label}@{rail.chip}:{rail.channel}") if twin else rail
+            )
     return rails
 
 
+def _rails_of(layout: Layout, device: Path, folder: Path) -> Iterator[Rail]:
+    for channel, index in enumerate(layout.indices, 1):
+        label = read_text(folder / layout.label.format(index)) or layout.otherwise
+        if LABEL.fullmatch(label):
+            yield Rail(
+                label=label,
+                chip=device.name,
+                channel=channel,
+                voltage_file=folder / layout.voltage.format(index),
+                current_file=folder / layout.current.format(index),
+                pattern=f"{glob.escape(str(device))}/{layout.folder}",
+                shunt_file=folder / layout.shunt.format(index) if layout.shunt else None,
+            )
+
+
 def unreadable_labels(root: Path) -> list[Path]:
-    """Return the label files that are there but may not be read, as on JetPack 5 without root."""
-    labels = (root / "sys/bus/i2c/drivers/ina3221").glob("*-004[0-3]/hwmon/hwmon*/in[123]_label")
-    return sorted(label for label in labels if not os.access(label, os.R_OK))
-
-
-def total_rails(module: str) -> tuple[str, ...]:
-    """Return the labels whose sum is the power of `module`."""
-    return TOTAL_RAILS[module.partition("-")[0]]
-
-
-def gpu_rail(module: str) -> str:
-    """Return the label of the rail that feeds the GPU of `module`."""
-    return GPU_RAIL[module.partition("-")[0]]
-
-
-def sensor_averaging(root: Path) -> int | None:
-    """Return how many conversions the sensors average (1 = none), or None where it is not said.
-
-    Stock L4T 36 boards average 512, a lag of about 0.4 s; the driver's own default is 1.
-    """
-    counts = [
-        int(text)
-        for chip in (root / "sys/bus/i2c/drivers/ina3221").glob("*-004[0-3]/hwmon/hwmon*")
-        if (text := read_text(chip / "samples")) and text.isdigit()
+    """Return the label files that cannot be read though there, as on JetPack 4 and 5."""
+    return [
+        label
+        for layout, _, folder in find_chips(root)
+        for index in layout.indices
+        if (label := folder / layout.label.format(index)).exists() and fault(label)
     ]
-    return max(counts, default=None)
+
+
+def _address(device: Path) -> tuple[int, str]:
+    bus, _, address = device.name.partition("-")
+    return int(bus), address

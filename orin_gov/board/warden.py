@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import time
 from pathlib import Path
 
 from orin_gov.board.journal import load_journal, restore
@@ -10,6 +11,7 @@ from orin_gov.board.journal import load_journal, restore
 logger = logging.getLogger(__name__)
 
 GOODBYE = b"bye"
+PATIENCE_S = 5.0
 
 
 class Warden:
@@ -41,12 +43,21 @@ class Warden:
         except BrokenPipeError:
             logger.warning("the warden (pid %d) was gone before the end of the run", self.pid)
         os.close(self._pipe)
-        os.waitpid(self.pid, 0)
+        self._await_end()
 
     def abandon(self) -> None:
         """Let the warden restore what we could not: close the pipe without a goodbye."""
         os.close(self._pipe)
-        os.waitpid(self.pid, 0)
+        self._await_end()
+
+    def _await_end(self) -> None:
+        # Not for ever: where the board hangs, its restore does too.
+        deadline = time.monotonic() + PATIENCE_S
+        while os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > deadline:
+                logger.warning("the warden (pid %d) is still at work; leaving it to it", self.pid)
+                return
+            time.sleep(0.001)
 
 
 def _detach(keep: tuple[int, ...]) -> None:

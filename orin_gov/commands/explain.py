@@ -1,4 +1,4 @@
-"""Show a policy's trees as text, or each decision of a run with its path, its reason and its outcome."""
+"""Show a policy's trees as text, or each decision of a run with its path, reason and outcome."""
 
 import argparse
 from pathlib import Path
@@ -51,11 +51,17 @@ def _measured_words(measured: dict[str, Any]) -> str:
         if measured["target_hz"] is None
         else megahertz(measured["target_hz"])
     )
-    words = f"{measured['steps']} steps in {measured['duration_s']:.2f} s under {at} ({measured['state']})"
+    words = (
+        f"{measured['steps']} steps in {measured['duration_s']:.2f} s under {at} "
+        f"({measured['state']})"
+    )
     if measured["energy_j"] is not None:
         words += f", {measured['energy_j']:.1f} J"
     if measured["slowdown"] is not None and measured["saving"] is not None:
-        words += f"; {-measured['saving']:+.1%} energy and {measured['slowdown']:+.1%} time per {measured['unit']}"
+        words += (
+            f"; {-measured['saving']:+.1%} energy and {measured['slowdown']:+.1%} time "
+            f"per {measured['unit']}"
+        )
     return words
 
 

@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise OrinGovError(f"cannot write {arguments.output}: {error.strerror}") from error
     print(
-        f"wrote {arguments.output}: {len(examples)} examples; see orin-gov explain {arguments.output}"
+        f"wrote {arguments.output}: {len(examples)} examples; "
+        f"see orin-gov explain {arguments.output}"
     )
     return 0

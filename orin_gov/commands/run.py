@@ -46,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--policy", type=Path, metavar="FILE", help="a policy other than the shipped one"
     )
     parser.add_argument(
+        "--fast-sensors",
+        action="store_true",
+        help="switch the sensors' averaging off during the run, to measure phases; needs root",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="decide and log, but write nothing; needs no rights"
     )
     parser.add_argument(
@@ -80,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         policy=arguments.policy,
         dry_run=arguments.dry_run,
         strict=arguments.strict,
+        fast_sensors=arguments.fast_sensors,
         output=arguments.output,
     )
     ring = make_ring()

@@ -1,4 +1,4 @@
-"""Fitting the trees: from workloads whose every operating point is known to a tree for each objective."""
+"""Fitting: from workloads whose every operating point is known to a tree for each objective."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ BUDGETS = (0.02, 0.05, 0.10, 0.20, 0.50, 2.0)
 
 MAX_LEAVES = 16
 LEAST_SHARE = 0.01
-"""No leaf stands for less than this share of the examples: a person should be able to read the tree."""
+"""No leaf stands for less than this share of the examples: a person is to read the tree."""
 
 KEPT_SHARE = 0.9
 """A leaf's operating point must keep the budget of this share of its examples, if any can."""
@@ -39,7 +39,7 @@ class Example:
 def examples_of(
     baseline: Window, windows: Sequence[Window], top_hz: int, budgets: Sequence[float] = BUDGETS
 ) -> list[Example]:
-    """Return the examples of one workload: `windows` hold one for each operating point, ascending."""
+    """Return the examples of one workload; `windows` has one for each point, ascending."""
     reference_j, reference_s = baseline.energy_per_work_j, baseline.time_per_work_s
     energy = np.array([window.energy_per_work_j for window in windows], dtype=np.float64)
     time = np.array([window.time_per_work_s for window in windows], dtype=np.float64)
@@ -115,7 +115,7 @@ def _fit_tree(
 
 
 def _leaf(inside: Sequence[Example], points_hz: Sequence[int], objective: Objective) -> Leaf:
-    """Return the leaf whose operating point is the best on average among those that keep budgets."""
+    """Return the leaf with the point that is best on average among those that keep budgets."""
     values = np.stack([objective_values(example, objective) for example in inside]).mean(axis=0)
     slowdown = np.stack([example.slowdown for example in inside])
     budgets = np.array([example.budget for example in inside])[:, None]

@@ -7,12 +7,13 @@ Baseline -> Decide -> Verify -> Refine -> Hold -> (Decide on drift, Baseline now
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from orin_gov.errors import PolicyError
 from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
+from orin_gov.policy.reference import Reference
 from orin_gov.policy.tree import Policy, walk
 from orin_gov.policy.window import Window
 
@@ -29,9 +30,9 @@ LOOK_GAIN = 0.005
 """A neighbouring operating point must be this much better to be kept."""
 
 MISSES_ALLOWED = 2
-FIRST_BASELINE_AFTER = 5
-RAREST_BASELINE = 20
-"""Baseline windows recur after 5 windows, then 10, then every 20 (5 % of a long run)."""
+FIRST_BASELINE_AFTER = 3
+RAREST_BASELINE = 19
+"""Baseline windows recur after 3 windows, then 4, 5, ... and at last 19 (5 % of a long run)."""
 
 
 class State(Enum):
@@ -44,6 +45,7 @@ class State(Enum):
     HOLD = "hold"
     FALLBACK = "fallback"
     ADVISE = "advise"
+    SWEEP = "sweep"
 
 
 @dataclass(frozen=True)
@@ -66,43 +68,14 @@ class Outcome:
     saving: float | None
     gain: float | None  # of the objective
     margin: float = LEAST_NOISE  # differences within it decide nothing
-
-
-@dataclass
-class Reference:
-    """The baseline's sums, frozen once it is complete: budgets must not compound."""
-
-    time_s: float = 0.0
-    energy_j: float | None = 0.0
-    work: float = 0.0
-    windows: list[Window] = field(default_factory=list)
-
-    def add(self, window: Window) -> None:
-        """Add a baseline window; one without work teaches nothing and is left out."""
-        if not window.work:
-            return
-        self.windows.append(window)
-        self.time_s += window.duration_s
-        self.work += window.work
-        known = self.energy_j is not None and window.energy_j is not None
-        self.energy_j = self.energy_j + window.energy_j if known else None  # type: ignore[operator]
-
-    def as_window(self) -> Window:
-        """Return the reference as one window, for comparison."""
-        noise = math.hypot(*(window.noise or 0.0 for window in self.windows)) / len(self.windows)
-        return replace(
-            self.windows[-1],
-            duration_s=self.time_s,
-            energy_j=self.energy_j,
-            work=self.work,
-            noise=noise,
-        )
+    coarse: float = 0.0  # the same for energy alone, from the sensors' resolution
 
 
 class Governor:
     """Decides the operating point of the next window from the window just measured.
 
-    `points_hz` is the ascending table of operating points it may choose, already within every cap.
+    `points_hz` is the ascending table of operating points it may choose, already within every cap;
+    `set_points` follows a cap that moves.
     With `advise` it decides after every window and expects nothing to have been written.
     """
 
@@ -141,38 +114,52 @@ class Governor:
         self._state = decision.state
         return decision
 
+    def set_points(
+        self, points_hz: Sequence[int], told: str, advise: bool | None = None
+    ) -> Decision:
+        """Go on with other operating points, as `told`; return what replaces the last decision.
+
+        The board's own governor is another one under another cap, so its baseline is measured anew.
+        """
+        self._points = tuple(points_hz)
+        self._advise = self._advise if advise is None else advise
+        if self._state is State.FALLBACK:
+            return Decision(State.FALLBACK, None, told)
+        self._forget()
+        self._state = State.BASELINE
+        return Decision(State.BASELINE, None, f"{told}; measuring the board's own governor anew")
+
+    def _start_over(self, window: Window) -> Decision:
+        """Measure the baseline anew: a time per token says nothing about a time per step."""
+        if self._state is State.FALLBACK:
+            return self._next(window)
+        self._forget()
+        return Decision(
+            State.BASELINE, None, f"work is now counted by {window.unit}; measuring anew"
+        )
+
     def fall_back(self) -> None:
         """Leave the board to its own governor for good: someone else, or a fault, took it."""
         self._state = State.FALLBACK
 
     def outcome(self, window: Window) -> Outcome:
         """Compare `window` with the frozen reference."""
-        if not self._reference.windows:
-            return Outcome(None, None, None)
-        reference = self._reference.as_window()
-
-        def rise(of: float | None, against: float | None) -> float | None:
-            return None if of is None or not against else of / against - 1
-
-        energy = rise(window.energy_per_work_j, reference.energy_per_work_j)
-        value = rise(self._objective.value(window), self._objective.value(reference))
+        time = self._reference.relative_time(window)
+        energy = self._reference.relative_energy(window)
+        value = self._objective.combine(time, energy)
+        noise = math.hypot(window.noise or 0.0, self._reference.noise)
         return Outcome(
-            slowdown=rise(window.time_per_work_s, reference.time_per_work_s),
-            saving=None if energy is None else -energy,
-            gain=None if value is None else -value,
-            margin=max(LEAST_NOISE, SURE * math.hypot(window.noise or 0.0, reference.noise or 0.0)),
+            slowdown=None if time is None else time - 1,
+            saving=None if energy is None else 1 - energy,
+            gain=None if value is None else 1 - value,
+            margin=max(LEAST_NOISE, SURE * noise),
+            coarse=SURE * math.hypot(window.coarseness or 0.0, self._reference.coarseness),
         )
 
-    def _start_over(self, window: Window) -> Decision:
-        """Measure the baseline anew: a time per token says nothing about a time per step."""
-        if self._state is State.FALLBACK:
-            return self._next(window)
+    def _forget(self) -> None:
         self._reference = Reference()
         self._best = None
         self._misses = 0
-        return Decision(
-            State.BASELINE, None, f"work is now counted by {window.unit}; measuring anew"
-        )
 
     def _next(self, window: Window) -> Decision:
         if self._state is State.FALLBACK:
@@ -224,30 +211,33 @@ class Governor:
             return self._over_budget(target, outcome)
         # Energy scatters as time does, and the objective as energy times a power of time.
         margin = outcome.margin * (1 + TIME_EXPONENT.get(self._objective.name, 0))
+        margin = max(margin, outcome.coarse)
         if outcome.gain < -margin and not self._power_bound():
             return self._miss(f"{-outcome.gain:.1%} worse than the baseline", target)
         self._misses = 0
-        return self._within_promise(target, outcome.gain, window)
+        return self._within_promise(target, outcome.gain, max(LOOK_GAIN, outcome.coarse), window)
 
-    def _within_promise(self, target: int, gain: float, window: Window) -> Decision:
+    def _within_promise(
+        self, target: int, gain: float, least_gain: float, window: Window
+    ) -> Decision:
         self._tried.add(target)
-        if self._best is None or self._state is State.VERIFY or gain > self._best[1] + LOOK_GAIN:
+        if self._best is None or self._state is State.VERIFY or gain > self._best[1] + least_gain:
             better = self._best is None or target != self._best[0]
             self._best = (target, gain)
             if better and (neighbour := self._neighbour(target)) is not None:
                 return Decision(
-                    State.REFINE, neighbour, f"{gain:.1%} gained; is its neighbour better?"
+                    State.REFINE, neighbour, f"{_gained(gain)}; is its neighbour better?"
                 )
         elif target == self._best[0]:
             self._best = (target, gain)  # holding: keep the gain current
-        return self._hold(window, f"{self._best[1]:.1%} gained and within budget")
+        return self._hold(window, f"{_gained(self._best[1])}, within budget")
 
     def _hold(self, window: Window, reason: str) -> Decision:
         assert self._best is not None
         if window.target_hz is not None:
             self._until_baseline -= 1
         if self._until_baseline <= 0:
-            self._baseline_gap = min(2 * self._baseline_gap, RAREST_BASELINE)
+            self._baseline_gap = min(self._baseline_gap + 1, RAREST_BASELINE)
             self._until_baseline = self._baseline_gap
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
         return Decision(State.HOLD, self._best[0], reason)
@@ -256,7 +246,7 @@ class Governor:
         self._tried.add(target)
         slowdown = outcome.slowdown or 0.0
         told = f"{slowdown:.1%} slower, over the budget of {self._objective.max_slowdown:.1%}"
-        # Time falls at most in proportion to the clock: this is the lowest point that can be enough.
+        # Time falls at most in proportion to the clock: no lower point can be enough.
         needed = target * (1 + slowdown) / (1 + self._objective.max_slowdown)
         faster = next((hz for hz in self._points if hz >= needed and hz > target), None)
         if self._best is not None and target == self._best[0]:
@@ -304,3 +294,7 @@ class Governor:
     def _snap(self, frequency_hz: float) -> int:
         """Return the nearest operating point; a frequency between two is never written."""
         return min(self._points, key=lambda hz: abs(hz - frequency_hz))
+
+
+def _gained(gain: float) -> str:
+    return f"{gain:.1%} gained" if gain >= 0 else f"{-gain:.1%} lost, within the noise"

@@ -30,14 +30,17 @@ class Objective:
         if self.power_cap_w is not None and not self.power_cap_w > 0:
             raise UsageError(f"power_cap is {self.power_cap_w} W, expected more than 0")
 
-    def value(self, window: Window) -> float | None:
-        """Return what is to be lowered, per unit of work, or None where it was not measured."""
-        time_s, energy_j = window.time_per_work_s, window.energy_per_work_j
+    def combine(self, time: float | None, energy: float | None) -> float | None:
+        """Return what is to be lowered, from time and energy; None where it takes a missing one."""
         if self.name == "time":
-            return time_s
-        if time_s is None or energy_j is None:
+            return time
+        if time is None or energy is None:
             return None
-        return float(energy_j * time_s ** TIME_EXPONENT[self.name])
+        return float(energy * time ** TIME_EXPONENT[self.name])
+
+    def value(self, window: Window) -> float | None:
+        """Return what is to be lowered per unit of work, or None where it was not measured."""
+        return self.combine(window.time_per_work_s, window.energy_per_work_j)
 
     def over_power(self, window: Window) -> bool:
         """Tell whether the window's mean power lies above the cap."""

@@ -1,11 +1,12 @@
 """The saving and its confidence interval: governed windows against baseline windows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from orin_gov.policy.reference import Reference
 from orin_gov.policy.window import Window
 
 CONFIDENCE = 0.95
@@ -49,20 +50,24 @@ def change(governed: Sequence[float], baseline: Sequence[float]) -> Change | Non
 
 
 def _t_quantile(freedom: float) -> float:
-    # Drawn rather than computed: numpy has no t quantile, and SciPy would be a dependency for one line.
+    # Drawn rather than computed: numpy has no t quantile, and SciPy is much for one line.
     draws = np.random.default_rng(0).standard_t(freedom, DRAWS)
     return float(np.quantile(np.abs(draws), CONFIDENCE))
 
 
-def energies(windows: Sequence[Window]) -> list[float]:
-    """Return the energy per unit of work of each window that has one."""
-    return [
-        value for window in windows if (value := window.energy_per_work_j) is not None and value > 0
-    ]
+def relative_to_baseline(
+    governed: Sequence[Window], baseline: Sequence[Window]
+) -> tuple[Change | None, Change | None]:
+    """Return the change of energy and of time, each window against all baseline windows."""
+    reference = Reference()
+    for window in baseline:
+        reference.add(window)
+    energy, time = (
+        change(_known(map(of, governed)), _known(map(of, baseline)))
+        for of in (reference.relative_energy, reference.relative_time)
+    )
+    return energy, time
 
 
-def times(windows: Sequence[Window]) -> list[float]:
-    """Return the time per unit of work of each window that has one."""
-    return [
-        value for window in windows if (value := window.time_per_work_s) is not None and value > 0
-    ]
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and value > 0]

@@ -1,4 +1,4 @@
-"""A decision tree that a person can read, stored as JSON, with the card that says where it is from."""
+"""A decision tree that a person can read, stored as JSON with a card that says where it is from."""
 
 import json
 import sys
@@ -65,20 +65,33 @@ class Walk:
 
 def walk(nodes: Sequence[Node], features: Features) -> Walk:
     """Follow the tree from its root (node 0) to a leaf."""
-    node, path = nodes[0], []
+    node = nodes[0]
+    path: list[tuple[Split, str]] = []
     while isinstance(node, Split):
         value = features.get(node.feature)
         side = node.side(value)
-        path.append(_step_in_words(node, value, side))
+        path.append((node, side))
         node = nodes[node.left if side == "left" else node.right]
-    return Walk(node, tuple(path))
+    return Walk(node, path_in_words(path, features))
 
 
-def _step_in_words(node: Split, value: float | None, side: str) -> str:
-    if value is None:
-        return f"{node.feature} is missing"
-    sign = "<=" if side == "left" else ">"
-    return f"{node.feature} {value:.3g} {sign} {node.threshold:.3g}"
+def path_in_words(path: Sequence[tuple[Split, str]], features: Features) -> tuple[str, ...]:
+    """Return each feature on the path once, with the tightest bounds it was found within."""
+    words = {}
+    for feature in dict.fromkeys(split.feature for split, _ in path):
+        value = features.get(feature)
+        passed = [(split.threshold, side) for split, side in path if split.feature == feature]
+        above = max((bound for bound, side in passed if side == "right"), default=None)
+        below = min((bound for bound, side in passed if side == "left"), default=None)
+        if value is None:
+            words[feature] = f"{feature} is missing"
+        elif above is None:
+            words[feature] = f"{feature} {value:.3g} <= {below:.3g}"
+        elif below is None:
+            words[feature] = f"{feature} {value:.3g} > {above:.3g}"
+        else:
+            words[feature] = f"{above:.3g} < {feature} {value:.3g} <= {below:.3g}"
+    return tuple(words.values())
 
 
 def tree_lines(nodes: Sequence[Node], index: int = 0, depth: int = 0) -> list[str]:
@@ -166,16 +179,17 @@ def _node(entry: Any, where: str) -> Node:
 
 
 def _number(entry: Mapping[str, Any], key: str, where: str) -> float:
-    value = entry.get(key)
+    value: Any = entry.get(key)
     # JSON's integers have no bound, and Python reads NaN and Infinity as JSON.
-    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not real or not abs(value) <= sys.float_info.max:
         raise PolicyError(f"{where} has {key} {value!r}, expected a finite number")
     return float(value)
 
 
 def _index(entry: Mapping[str, Any], key: str, where: str) -> int:
     value = entry.get(key)
-    if type(value) is not int or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise PolicyError(f"{where} has {key} {value!r}, expected a whole number")
     return value
 

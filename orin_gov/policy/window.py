@@ -1,18 +1,28 @@
 """A window: what was measured between two moments under one operating point."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class StepSample:
+    """One step of a window: its work, its time, its energy (None: not measured)."""
+
+    work: float
+    time_s: float
+    energy_j: float | None
 
 
 @dataclass(frozen=True)
 class Window:
     """What was measured between two moments. Missing is None, never zero.
 
-    `duration_s` is the time of the steps in it: evaluation and checkpoints between them are left out,
-    of `energy_j` as well.
+    `duration_s` is the time of the steps in it: evaluation and checkpoints between them are left
+    out, of `energy_j` as well.
     `work` counts tokens (or samples) of the steps in the window; without steps it counts GPU busy
-    cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is the
-    relative standard error of the time per unit of work, from the steps' own scatter.
+    cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is
+    the relative standard error of the mean step time, from the scatter of the steps, `samples`;
+    `coarseness` that of the energy, from the steps in which the sensors show a current.
     """
 
     start_ns: int
@@ -29,6 +39,8 @@ class Window:
     frequency_hz: float | None = None
     load: float | None = None
     noise: float | None = None
+    samples: Sequence[StepSample] = ()
+    coarseness: float | None = None
 
     @property
     def power_w(self) -> float | None:

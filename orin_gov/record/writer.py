@@ -127,6 +127,11 @@ class RunWriter:
                 self._samples.append({"t_ns": t_ns, "clock_hz": clock_hz, **row})
             self._last = at
 
+    def reading(self, t_ns: int, clock_hz: int | None, power_w: Mapping[str, float]) -> None:
+        """Record one reading of another tool's as it stands; a rail that it lacks is missing."""
+        row = {f"power_{rail}_w": power_w.get(rail) for rail in self._rails}
+        self._samples.append({"t_ns": t_ns, "clock_hz": clock_hz, **row})
+
     def step(self, measured: MeasuredStep, target_hz: int | None, epoch: int) -> None:
         """Record one step; `target_hz` is None under the board's own governor."""
         row: dict[str, Any] = {

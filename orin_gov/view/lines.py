@@ -42,9 +42,9 @@ def print_error(message: str) -> None:
 def print_start(name: str, board: Board, governing: bool, objective: Objective) -> None:
     """Say what is about to run, where, and what will be done to it."""
     doing = f"governing for {objective.name}, at most {objective.max_slowdown:.0%} slower"
-    _say(
-        f"{name} on {board.identity.title}; {doing if governing else 'measuring only, nothing is written'}"
-    )
+    if not governing:
+        doing = "measuring only, nothing is written"
+    _say(f"{name} on {board.identity.title}; {doing}")
 
 
 def print_epoch(record: "EpochRecord") -> None:
@@ -75,7 +75,10 @@ def decision_words(decision: Decision) -> str:
     if decision.path:
         words += f" ({', '.join(decision.path)})"
     if decision.predicted_saving is not None and decision.predicted_slowdown is not None:
-        words += f"; expects {-decision.predicted_saving:+.1%} energy, {decision.predicted_slowdown:+.1%} time"
+        words += (
+            f"; expects {-decision.predicted_saving:+.1%} energy, "
+            f"{decision.predicted_slowdown:+.1%} time"
+        )
     return words
 
 
@@ -124,13 +127,13 @@ def _end_lines(summary: Mapping[str, Any], virtual: str) -> Iterable[tuple[str, 
 
 
 def _steps_words(summary: Mapping[str, Any], virtual: str) -> str:
-    joules = summary["step_energy_j"]
-    each = "energy missing" if joules is None else f"{joules:.3g} J"
-    whole = "" if joules is None else f", {summary['steps_energy_j']:.4g} J"
-    return (
-        f"{summary['steps']} of {summary['step_time_s']:.3g} s and {each} each; "
-        f"in all {summary['steps_time_s']:.4g} s{whole}{virtual}"
-    )
+    steps, measured = summary["steps"], summary["steps_with_energy"]
+    time = f"{steps} of {summary['step_time_s']:.3g} s, in all {summary['steps_time_s']:.4g} s"
+    if not measured:
+        return f"{time}; energy missing"
+    partly = f" ({measured} steps measured)" if measured < steps else ""
+    joules = f"{summary['step_energy_j']:.3g} J each, {summary['steps_energy_j']:.4g} J"
+    return f"{time}; {joules}{partly}{virtual}"
 
 
 def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:
@@ -141,8 +144,8 @@ def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:
     if found is None:
         return f"no comparison: it takes 2 windows each, there were {counts}"
     return (
-        f"{found['value']:+.1%} per {summary['unit']} (95 %: {found['low']:+.1%} to {found['high']:+.1%}; "
-        f"{counts}){virtual}"
+        f"{found['value']:+.1%} per {summary['unit']} "
+        f"(95 %: {found['low']:+.1%} to {found['high']:+.1%}; {counts}){virtual}"
     )
 
 

@@ -4,14 +4,19 @@ They draw no random numbers, touch no tensor's data and keep no reference to a m
 """
 
 import functools
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.utils.data.dataloader
 import torch.utils.data._utils.worker as data_worker
+import torch.utils.data.dataloader
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
 from orin_gov.phases import BACKWARD, CHECKPOINT, DATA, EVAL, FORWARD, OPTIMIZER
 from orin_gov.workload.marker import Marker
@@ -88,7 +93,7 @@ def has_parameters(module: torch.nn.Module) -> bool:
 
 
 def count_work(args: Sequence[Any], kwargs: Mapping[str, Any]) -> float:
-    """Return the work in a forward's inputs: tokens of the first tensor of integers, else samples."""
+    """Return the work in a forward's inputs: tokens of the first integer tensor, else samples."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
     for tensor in tensors:
         if tensor.dim() >= 2 and not tensor.is_floating_point() and tensor.dtype != torch.bool:
@@ -97,33 +102,40 @@ def count_work(args: Sequence[Any], kwargs: Mapping[str, Any]) -> float:
 
 
 def _hook_optimizers(marker: Marker) -> None:
-    """Mark optimizer steps; the steps of the leading optimizer are the steps of training."""
+    """Mark optimizer steps; the steps of the leading optimizer are the steps of training.
+
+    Torch's own hooks reach every optimizer, those made before us as well. But what runs after a
+    step does not run when it fails: its phase then ends when the next step begins.
+    """
     is_leading = _leadership()
-    stepping: set[int] = set()
-    # Torch's own hooks around a step do not run when it fails, which would leave the phase open.
-    original = torch.optim.Optimizer.profile_hook_step
+    under_way: list[bool] = []  # of the outermost step: whether its phase is ours to leave
 
-    @functools.wraps(original)
-    def profile_hook_step(step: Callable[..., Any]) -> Callable[..., Any]:
-        step = original(step)
-        marked = _marked(step, marker, OPTIMIZER)
+    def before(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if _within_a_step():
+            return
+        if under_way and under_way.pop():
+            marker.leave()
+        under_way.append(marker.enter(OPTIMIZER))
 
-        @functools.wraps(marked)
-        def stepped(optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
-            if id(optimizer) in stepping:  # a subclass whose step calls its parent's
-                return step(optimizer, *args, **kwargs)
-            stepping.add(id(optimizer))
-            try:
-                result = marked(optimizer, *args, **kwargs)
-            finally:
-                stepping.discard(id(optimizer))
-            if is_leading(optimizer) and not marker.explicit_steps:
-                marker.step()
-            return result
+    def after(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if _within_a_step() or not under_way:
+            return
+        if under_way.pop():
+            marker.leave()
+        if is_leading(optimizer) and not marker.explicit_steps:
+            marker.step()
 
-        return stepped
+    register_optimizer_step_pre_hook(before)
+    register_optimizer_step_post_hook(after)
 
-    torch.optim.Optimizer.profile_hook_step = staticmethod(profile_hook_step)
+
+def _within_a_step() -> bool:
+    """Tell whether the step that calls our hook runs inside another: a subclass's, a closure's."""
+    step = sys._getframe(2)
+    outer = step.f_back
+    while outer is not None and outer.f_code is not step.f_code:
+        outer = outer.f_back
+    return outer is not None
 
 
 def _leadership() -> Callable[[torch.optim.Optimizer], bool]:

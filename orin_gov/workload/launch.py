@@ -34,8 +34,8 @@ class Target:
 def resolve_target(words: Sequence[str], module: bool) -> Target:
     """Return the target that the words after our own options name.
 
-    `train.py ARGS` and, with `module`, `package.module ARGS` run under this Python; `-- COMMAND ARGS`
-    runs anything, and is hooked where the command is a Python.
+    `train.py ARGS` and, with `module`, `package.module ARGS` run under this Python;
+    `-- COMMAND ARGS` runs anything, and is hooked where the command is a Python.
 
     Raises:
         UsageError: there are no words.

@@ -1,4 +1,4 @@
-"""Marking which phase the training thread is in: the outermost one counts, the rest is inside it."""
+"""Marking which phase the training thread is in: the outermost counts, the rest is inside it."""
 
 import math
 import threading
@@ -12,9 +12,10 @@ from orin_gov.phases import IDLE
 class Marker:
     """Writes phase marks to a ring; one phase at a time.
 
-    Whatever begins inside a running phase, in this thread or another, belongs to it: the recomputing
-    forward of gradient checkpointing is backward, a submodule's forward is its parent's. Holding the
-    phase lock is being the outermost; it also keeps the ring's producer single.
+    Whatever begins inside a running phase, in this thread or another, belongs to it: the
+    recomputing forward of gradient checkpointing is backward, a submodule's forward is its
+    parent's. Holding the phase lock is being the outermost; it also keeps the ring's producer
+    single.
     """
 
     def __init__(self) -> None:

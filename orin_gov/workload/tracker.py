@@ -97,9 +97,10 @@ class StepTracker:
 def step_spans(spans: list[Span], first: bool) -> list[Span]:
     """Return which of the spans since the last step belong to this one.
 
-    Evaluation and checkpoints, and what led up to them, stand between steps. A no-grad forward after
-    this step's own data load and straight before its forward pass (a teacher's, in distillation) is
-    part of the step. What precedes the very first step (imports, loading) is none of it.
+    Evaluation and checkpoints, and what led up to them, stand between steps. A no-grad forward
+    after this step's own data load and straight before its forward pass (a teacher's, in
+    distillation) is part of the step. What precedes the very first step (imports, loading) is none
+    of it.
     """
     spans = _claim_teacher(spans)
     forward = next((i for i, span in enumerate(spans) if span.phase == FORWARD), len(spans))

@@ -1,11 +1,13 @@
 """The board is left as it was found, however a run ends: real runs, real signals, real files."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -22,6 +24,7 @@ from trees import (
     has_ended,
     is_pinned,
     limits,
+    plant,
 )
 
 AT_REST = (str(AGX_CLOCKS[0]), str(AGX_CLOCKS[-1]))
@@ -227,22 +230,165 @@ def test_a_clock_that_does_not_follow_makes_us_give_the_board_back(job: Path, ro
     gpu = gpu_folder(root)
     with governed(job, "--root", root) as run:
         assert eventually(lambda: is_pinned(gpu))
-        assert eventually(lambda: limits(gpu) == AT_REST)
+        # One clock that does not come is closed; at a second one the board is left to itself.
+        assert eventually(lambda: "-> fallback" in run.told, within_s=40)
+        assert limits(gpu) == AT_REST
         assert run.ends() == 7
+    assert "but the clock stays at 306 MHz; planned anew" in run.told
     assert "but the clock stays at 306 MHz; the board governs itself from here on" in run.told
 
 
-def test_a_foreign_cap_is_respected_told_and_kept(job: Path, root: Path) -> None:
+def test_a_foreign_cap_is_adopted_planned_anew_within_and_kept(job: Path, root: Path) -> None:
     gpu = gpu_folder(root)
+    foreign = AGX_CLOCKS[3]
     with following(gpu), governed(job, "--root", root) as run:
         assert eventually(lambda: is_pinned(gpu))
-        foreign = next(str(hz) for hz in AGX_CLOCKS[1:-1] if str(hz) not in limits(gpu))
-        (gpu / "max_freq").write_text(foreign)
-        assert eventually(lambda: "another writer set" in run.told)
-        assert limits(gpu) == (AT_REST[0], foreign)
+        (gpu / "max_freq").write_text(str(foreign))
+        assert eventually(lambda: limits(gpu) == (AT_REST[0], str(foreign)))
+        # A cap that moves at run time closes points without a restart: governed again, under it.
+        assert eventually(lambda: is_pinned(gpu))
+        assert int(limits(gpu)[1]) <= foreign
         assert run.ends() == 7
-    assert "the board governs itself from here on" in run.told
-    assert limits(gpu) == (AT_REST[0], foreign)
+    assert "another writer set" in run.told
+    assert "planned anew within 306-612 MHz" in run.told
+    assert limits(gpu) == (AT_REST[0], str(foreign))
+
+
+def test_a_writer_that_writes_against_us_may_have_the_board(job: Path, root: Path) -> None:
+    gpu = gpu_folder(root)
+    with following(gpu), governed(job, "--root", root) as run:
+        for _ in range(4):
+            assert eventually(lambda: is_pinned(gpu))
+            (gpu / "max_freq").write_text(AT_REST[1])
+            (gpu / "min_freq").write_text(AT_REST[0])
+            assert eventually(lambda: limits(gpu) == AT_REST and not is_pinned(gpu))
+        assert eventually(lambda: "-> fallback" in run.told)
+        assert run.ends() == 7
+    assert "again and again; the board governs itself from here on" in run.told
+    assert limits(gpu) == AT_REST
+
+
+def test_a_gpu_that_appears_late_is_governed_from_then_on(job: Path, root: Path) -> None:
+    gpu = gpu_folder(root)
+    node = root / "sys/class/devfreq/17000000.gpu"
+    target = node.readlink()
+    node.unlink()
+    with governed(job, "--root", root) as run:
+        assert eventually(lambda: "governed once it appears" in run.told)
+        node.symlink_to(target)
+        with following(gpu):
+            assert eventually(lambda: is_pinned(gpu))
+            assert run.ends() == 7
+    assert "s after the start and is governed from then on" in run.told
+    assert limits(gpu) == AT_REST
+    assert not (root / "run/orin_gov/journal.json").exists()
+
+
+def test_a_killed_run_that_governs_a_late_gpu_leaves_it_as_found(job: Path, root: Path) -> None:
+    gpu = gpu_folder(root)
+    node = root / "sys/class/devfreq/17000000.gpu"
+    target = node.readlink()
+    node.unlink()
+    with governed(job, "--root", root) as run:
+        assert eventually(lambda: "governed once it appears" in run.told)
+        node.symlink_to(target)
+        with following(gpu):
+            assert eventually(lambda: is_pinned(gpu))
+            run.process.kill()
+            assert eventually(lambda: limits(gpu) == AT_REST)
+
+
+def samples(root: Path) -> set[str]:
+    return {file.read_text().strip() for file in root.glob("sys/devices/**/samples")}
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    return build_tree(tmp_path / "board", replace(AGX_JP6, samples=512))
+
+
+def test_fast_sensors_average_nothing_during_the_run_and_as_before_after_it(
+    job: Path, slow: Path
+) -> None:
+    with following(gpu_folder(slow)), governed(job, "--root", slow, "--fast-sensors") as run:
+        assert eventually(lambda: samples(slow) == {"1"})
+        assert eventually(lambda: is_pinned(gpu_folder(slow)))
+        assert run.ends() == 7
+    assert samples(slow) == {"512"}
+    assert "phases cannot be told apart" not in run.told
+    manifest = json.loads((job.parent / "run/manifest.json").read_text())
+    assert manifest["fast_sensors"] is True
+    assert manifest["time_constant_s"] < 0.01
+
+
+def test_without_fast_sensors_slow_ones_widen_the_epoch_and_it_is_said(
+    job: Path, slow: Path
+) -> None:
+    before = content(slow)
+    with governed(job, "--root", slow) as run:
+        assert eventually(lambda: "phases cannot be told apart" in run.told)
+        assert run.ends() == 7
+    assert (
+        "a decision epoch lasts 10 s or more; to change that for a run: --fast-sensors" in run.told
+    )
+    assert content(slow) == before
+    summary = json.loads((job.parent / "run/summary.json").read_text())
+    assert summary["sampler"]["resolves_phases"] is False
+    assert summary["sampler"]["averaging"] == 512
+
+
+def test_after_a_kill_of_everything_fast_sensors_are_put_back_too(
+    job: Path, slow: Path, orin_gov
+) -> None:
+    with following(gpu_folder(slow)), governed(job, "--root", slow, "--fast-sensors") as run:
+        assert eventually(lambda: samples(slow) == {"1"})
+        run.warden.kill()
+        run.process.kill()
+        run.process.wait(20)
+        assert samples(slow) == {"1"}
+        assert orin_gov("restore", "--root", slow).returncode == 0
+        assert samples(slow) == {"512"}
+
+
+def test_sensors_that_may_not_be_changed_are_left_and_the_run_goes_on(
+    job: Path, slow: Path
+) -> None:
+    for file in slow.glob("sys/devices/**/samples"):
+        file.chmod(0o444)
+    gpu = gpu_folder(slow)
+    with governed(job, "--root", slow, "--fast-sensors", wrap=without_rights) as run:
+        assert eventually(lambda: "--fast-sensors: cannot write" in run.told)
+        assert run.ends() == 7
+    assert samples(slow) == {"512"}
+    assert limits(gpu) == AT_REST
+
+
+def test_a_board_without_a_total_is_measured_by_rail(job: Path, tmp_path: Path) -> None:
+    root = plant(tmp_path / "unknown", "unknown-jp7")
+    before = content(root)
+    with governed(job, "--root", root) as run:
+        assert eventually(lambda: "epoch 1 " in run.told)
+        assert run.ends() == 7
+    assert "module's power is not known" in run.told
+    assert content(root) == before
+    decisions = (job.parent / "run/decisions.jsonl").read_text().splitlines()
+    measured = json.loads(decisions[1])["measured"]
+    assert measured["energy_j"] is None
+    assert measured["rail_energy_j"]["VDD_IN"] > 0
+    manifest = json.loads((job.parent / "run/manifest.json").read_text())
+    assert manifest["total_rails"] is None
+
+
+def test_a_clock_that_hangs_stops_neither_the_script_nor_its_end(job: Path, root: Path) -> None:
+    gpu = gpu_folder(root)
+    with governed(job, "--root", root) as run:
+        assert eventually(lambda: is_pinned(gpu))
+        (gpu / "cur_freq").unlink()
+        os.mkfifo(gpu / "cur_freq")
+        assert eventually(lambda: "hangs in a file of the board" in run.told, within_s=40)
+        assert eventually(lambda: limits(gpu) == AT_REST)
+        assert run.ends() == 7
+    assert not (root / "run/orin_gov/journal.json").exists()
 
 
 def test_a_board_that_cannot_be_put_back_does_not_cost_the_exit_code(
@@ -317,7 +463,7 @@ def no_gpu(root: Path) -> None:
     [
         (read_only, "; to mend it: sudo chmod a+w "),
         (one_clock, "available_frequencies holds '306000000', a governor needs at least 2"),
-        (capped, "the board's cap leaves a single GPU clock"),
+        (capped, "the board's cap of 306 MHz leaves no choice of GPU clocks"),
         (no_gpu, "no GPU under /sys/class/devfreq"),
     ],
 )
@@ -349,5 +495,6 @@ def test_where_there_is_nothing_to_govern_with_one_line_says_so(
     assert (tmp_path / "ran").exists()
     (warning,) = (line for line in done.stderr.splitlines() if "warning" in line)
     assert says in warning
-    assert warning.endswith("the script runs on, measured but not governed")
+    awaited = "governed once it appears" if spoil is no_gpu else "measured but not governed"
+    assert warning.endswith(f"the script runs on, {awaited}")
     assert content(root) == before

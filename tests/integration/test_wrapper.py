@@ -19,9 +19,12 @@ print(json.dumps({
     "argv": sys.argv, "path": sys.path, "name": __name__, "file": globals().get("__file__"),
     "cwd": os.getcwd(), "env": dict(os.environ), "stdin": sys.stdin.read(),
     "descriptors": sorted(os.listdir("/proc/self/fd")),
-    "main": sys.modules["__main__"].__dict__ is globals(), "spec": __spec__ and [__spec__.name, __spec__.origin],
-    "package": __package__, "flags": repr(sys.flags), "mask": open("/proc/self/status").read().split("SigBlk:")[1].split()[0],
-    "finders": len(sys.meta_path), "orin": [k for k in sys.modules if k in ("torch", "numpy", "pyarrow")],
+    "main": sys.modules["__main__"].__dict__ is globals(),
+    "spec": __spec__ and [__spec__.name, __spec__.origin],
+    "package": __package__, "flags": repr(sys.flags),
+    "mask": open("/proc/self/status").read().split("SigBlk:")[1].split()[0],
+    "finders": len(sys.meta_path),
+    "heavy": [name for name in ("torch", "numpy", "pyarrow") if name in sys.modules],
 }))
 """
 

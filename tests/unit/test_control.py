@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -162,7 +162,11 @@ def governing(
         assert process.stdout.readline() == "asked\n"
         assert eventually(lambda: is_pinned(gpu_folder(root)))
         (warden,) = psutil.Process(process.pid).children()
-        yield process, warden
+        try:
+            yield process, warden
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                warden.resume()  # none may stay suspended
 
 
 def leave_pinned(root: Path, hz: int = MIDDLE) -> None:

@@ -1,4 +1,4 @@
-"""The energy timeline: exact where it was measured, missing where it was not, never zero instead."""
+"""The energy timeline: exact where it was measured, missing (never zero) where it was not."""
 
 from collections.abc import Callable, Sequence
 
@@ -129,7 +129,9 @@ def test_a_span_outside_what_is_kept_is_missing() -> None:
 
 
 def test_a_span_before_a_rails_first_reading_or_after_its_last_is_missing() -> None:
-    samples = record([lambda s: 30.0, lambda s: 30.0], 100, lambda i, r: r == 1 and not 20 <= i < 80)
+    samples = record(
+        [lambda s: 30.0, lambda s: 30.0], 100, lambda i, r: r == 1 and not 20 <= i < 80
+    )
     joules = timeline(samples, 10).between(spans((50, 150), (150, 350), (350, 450)))
     assert np.isfinite(joules[:, 0]).all()
     assert np.isnan(joules[:, 1]).tolist() == [True, False, True]

@@ -32,13 +32,13 @@ def as_features(each: Example) -> dict[str, float | None]:
     return dict(zip(NAMES, each.features.tolist(), strict=True))
 
 
-def rule_examples() -> list[Example]:
-    """Below a load of 0.4 the lowest point is best; above, nothing may be slowed down."""
+def rule_examples(threshold: float = 0.4) -> list[Example]:
+    """Below a load of `threshold` the lowest point is best; above, nothing may be slowed down."""
     rng = random.Random(0)
     found = []
     for _ in range(400):
         load = rng.random()
-        idle = load < 0.4
+        idle = load < threshold
         slowdown = [0.0, 0.0, 0.0] if idle else [0.9, 0.4, 0.0]
         found.append(example([0.3, 0.2, 0.0], slowdown, load=load, power_w=rng.uniform(10, 60)))
     return found
@@ -69,10 +69,10 @@ def test_the_same_examples_give_the_same_policy() -> None:
     assert fit_policy(rule_examples(), POINTS, {}) == fit_policy(rule_examples(), POINTS, {})
 
 
-def test_a_missing_value_goes_where_most_examples_went() -> None:
-    policy = fit_policy(rule_examples(), POINTS, {})
-    found = walk(policy.trees["energy"], {"load": None})
-    assert found.leaf.frequency_hz == POINTS[2]
+@pytest.mark.parametrize(("threshold", "point"), [(0.4, POINTS[2]), (0.6, POINTS[0])])
+def test_a_missing_value_goes_where_most_examples_went(threshold: float, point: int) -> None:
+    policy = fit_policy(rule_examples(threshold), POINTS, {})
+    assert walk(policy.trees["energy"], {"load": None}).leaf.frequency_hz == point
 
 
 def test_a_tree_stays_small_enough_to_read() -> None:

@@ -87,6 +87,10 @@ def test_before_the_gpu_first_powers_on_there_is_none(tmp_path: Path) -> None:
         ("\n", ()),
         ("garbage 306000000", ()),
         ("306.0 612.0", ()),
+        ("-306000000 612000000", ()),
+        ("0 612000000", ()),
+        ("612000000 99999999999999999999", ()),
+        ("1_000 2_000", ()),
         ("\0\xff", ()),
     ],
 )
@@ -104,8 +108,23 @@ def test_what_cannot_be_read_is_none_and_a_limit_is_an_error_that_names_it(tmp_p
     for name in ("cur_freq", "device/load", "governor", "min_freq"):
         (gpu.directory / name).unlink()
     assert (gpu.read_frequency_hz(), gpu.read_load(), gpu.governor()) == (None, None, None)
-    with pytest.raises(BoardError, match=r"min_freq holds None, expected a frequency in Hz"):
+    with pytest.raises(BoardError, match=r"min_freq: No such file or directory"):
         gpu.read_range()
+    for text in ("", "garbage", "-306000000", "306 MHz", "9" * 30, "306000000\0"):
+        (gpu.directory / "min_freq").write_text(text)
+        with pytest.raises(BoardError, match=r"min_freq holds .*, expected a frequency in Hz"):
+            gpu.read_range()
+
+
+def test_where_the_limits_cross_the_maximum_wins(tmp_path: Path) -> None:
+    gpu = find_gpu(build_tree(tmp_path))
+    assert gpu is not None
+    (gpu.directory / "max_freq").write_text("408000000")
+    (gpu.directory / "min_freq").write_text("612000000")
+    assert gpu.read_range() == Range(408_000_000, 408_000_000)
+    assert gpu.points(Range(408_000_000, 950_000_000)) == tuple(
+        range(408_000_000, 950_000_000, 102_000_000)
+    )
 
 
 def test_a_limit_that_is_just_being_rewritten_is_read_again(tmp_path: Path, monkeypatch) -> None:

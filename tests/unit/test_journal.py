@@ -17,6 +17,7 @@ from trees import AGX_CLOCKS, build_tree, content, limits
 from orin_gov.board.gpu import Gpu, Range, find_gpu
 from orin_gov.board.journal import (
     Journal,
+    Setting,
     begin_journal,
     exclusive,
     journal_path,
@@ -111,8 +112,8 @@ def test_a_link_in_the_folders_place_is_refused(root: Path, tmp_path: Path, gpu:
 
 
 def test_another_version_is_named(root: Path, journal: Journal) -> None:
-    edit(journal, version=2)
-    with pytest.raises(BoardError, match="has version 2, expected 1"):
+    edit(journal, version=1)
+    with pytest.raises(BoardError, match="has version 1, expected 2"):
         load_journal(root)
 
 
@@ -124,9 +125,9 @@ def test_another_version_is_named(root: Path, journal: Journal) -> None:
         b"[]",
         b"null",
         b"{}",
-        b'{"version": 1}',
+        b'{"version": 2}',
         b"\xff\xfe",
-        b'{"version": 1, "directory": 5, "min_hz": 1, "max_hz": 2, "ours_hz": [], "boot_id": ""}',
+        b'{"version": 2, "directory": 5, "min_hz": 1, "max_hz": 2, "ours_hz": [], "boot_id": ""}',
     ],
 )
 def test_garbage_is_no_journal(root: Path, journal: Journal, content: bytes) -> None:
@@ -157,10 +158,17 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     changes=st.dictionaries(
-        st.sampled_from(["version", "boot_id", "directory", "min_hz", "max_hz", "ours_hz"]), JSON
+        st.sampled_from(
+            ["version", "boot_id", "directory", "min_hz", "max_hz", "ours_hz", "sensors"]
+        ),
+        JSON,
     )
 )
 def test_whatever_a_journal_holds_it_is_sound_or_refused(
@@ -175,6 +183,7 @@ def test_whatever_a_journal_holds_it_is_sound_or_refused(
     if loaded is not None:
         assert 0 <= loaded.original.min_hz <= loaded.original.max_hz
         assert all(type(hz) is int for hz in loaded.ours_hz)
+        assert all(each.file.name == "samples" for each in loaded.sensors)
 
 
 def test_without_a_run_folder_the_journal_is_the_users(root: Path, tmp_path: Path, monkeypatch):
@@ -303,3 +312,62 @@ def test_a_gpu_that_is_gone_cannot_be_held(gpu: Gpu) -> None:
     (gpu.directory / "max_freq").unlink()
     with pytest.raises(BoardError, match=r"cannot open .*max_freq: No such file"), exclusive(gpu):
         pass
+
+
+# Sensors and another writer's limits
+
+
+def averaging(root: Path) -> Path:
+    return next(root.glob("sys/devices/**/1-0040/hwmon/hwmon*/samples"))
+
+
+def test_a_sensors_setting_comes_back_exactly_unless_it_is_not_ours_any_more(
+    root: Path, journal: Journal
+) -> None:
+    file = averaging(root)
+    noted = journal.note_sensors((Setting(file, 512, 1),))
+    assert load_journal(root) == replace(noted, gpu=Gpu(journal.gpu.directory, ()))
+    file.write_text("1\n")
+    restore(noted)
+    assert file.read_text() == "512\n"
+    file.write_text("64\n")  # another writer's
+    restore(noted)
+    assert file.read_text() == "64\n"
+    file.unlink()  # a sensor that is gone: its next driver resets it
+    restore(noted)
+    assert not file.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="a mode binds no root")
+def test_a_sensor_that_cannot_be_put_back_costs_the_clock_nothing(
+    root: Path, journal: Journal
+) -> None:
+    file = averaging(root)
+    noted = journal.note_sensors((Setting(file, 512, 1),)).note(Range(MIDDLE, MIDDLE))
+    (journal.gpu.directory / "max_freq").write_text(str(MIDDLE))
+    file.write_text("1\n")
+    file.chmod(0o444)
+    with pytest.raises(BoardError, match=r"cannot restore .*samples: Permission denied"):
+        restore(noted)
+    assert limits(journal.gpu.directory) == (str(LOW), str(TOP))
+    assert noted.path.exists()
+
+
+def test_adopted_limits_are_what_comes_back(root: Path, journal: Journal) -> None:
+    adopted = journal.note(Range(MIDDLE, MIDDLE)).adopt(Range(LOW, 918_000_000))
+    (journal.gpu.directory / "max_freq").write_text(str(MIDDLE))
+    assert restore(adopted) == Range(LOW, 918_000_000)
+    assert limits(journal.gpu.directory) == (str(LOW), "918000000")
+
+
+def test_a_thermal_cap_is_not_taken_for_anothers() -> None:
+    original = Range(LOW, TOP)
+    now = Range(LOW, 510_000_000)
+    assert limits_to_restore(original, (MIDDLE,), now) == now
+    assert limits_to_restore(original, (MIDDLE,), now, cooled=True) == original
+
+
+def test_a_journal_names_no_other_file_of_a_sensor(root: Path, journal: Journal) -> None:
+    edit(journal, sensors=[["/etc/passwd", 1, 2]])
+    with pytest.raises(BoardError, match="is no journal"):
+        load_journal(root)

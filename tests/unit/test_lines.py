@@ -34,7 +34,7 @@ WINDOW = Window(
     energy_j=80.0,
     frequency_hz=917e6,
 )
-HOLD = Decision(State.HOLD, 918_000_000, "12.0% gained and within budget")
+HOLD = Decision(State.HOLD, 918_000_000, "12.0% gained, within budget")
 RECORD = EpochRecord(7, State.HOLD, WINDOW, Outcome(0.0213, 0.121, 0.121), HOLD)
 QUALITY = {"reads": 1000, "errors": 2, "repeats": 250, "gaps": 1, "last_errno": 0}
 SUMMARY: dict[str, Any] = {
@@ -44,6 +44,7 @@ SUMMARY: dict[str, Any] = {
     "step_energy_j": 8.0,
     "steps_time_s": 30.0,
     "steps_energy_j": 960.0,
+    "steps_with_energy": 120,
     "unit": "unit of work",
     "energy_change": {"value": -0.121, "low": -0.135, "high": -0.107},
     "time_change": {"value": 0.021, "low": 0.011, "high": 0.031},
@@ -74,7 +75,7 @@ def end_lines(capsys: pytest.CaptureFixture[str], **changes: object) -> list[str
 def test_an_epoch_is_one_line() -> None:
     assert epoch_line(RECORD) == (
         "epoch 7    hold       918 MHz  0.25 s/step  +2.1%   32.0 W  8 J/step -12.1%"
-        "  -> hold 918 MHz: 12.0% gained and within budget"
+        "  -> hold 918 MHz: 12.0% gained, within budget"
     )
 
 
@@ -83,7 +84,7 @@ def test_what_is_missing_is_said_and_no_number_is_made_up() -> None:
     line = epoch_line(replace(RECORD, window=window, outcome=Outcome(None, None, None)))
     assert line == (
         "epoch 7    hold         - MHz  0.25 s/step            no power  no J       "
-        "  -> hold 918 MHz: 12.0% gained and within budget"
+        "  -> hold 918 MHz: 12.0% gained, within budget"
     )
 
 
@@ -120,7 +121,7 @@ def test_the_summary_reads_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert end_lines(capsys) == [
         "",
         "orin-gov train.py on Jetson AGX Orin 64GB",
-        "  steps     120 of 0.25 s and 8 J each; in all 30 s, 960 J",
+        "  steps     120 of 0.25 s, in all 30 s; 8 J each, 960 J",
         "  energy    -12.1% per unit of work (95 %: -13.5% to -10.7%; "
         "9 governed, 3 baseline windows)",
         "  time      +2.1% per unit of work (95 %: +1.1% to +3.1%; "
@@ -149,8 +150,8 @@ def test_without_a_comparison_none_is_claimed(capsys: pytest.CaptureFixture[str]
 
 
 def test_missing_energy_is_missing_in_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = end_lines(capsys, step_energy_j=None, steps_energy_j=None)
-    assert "  steps     120 of 0.25 s and energy missing each; in all 30 s" in lines
+    lines = end_lines(capsys, step_energy_j=None, steps_energy_j=None, steps_with_energy=0)
+    assert "  steps     120 of 0.25 s, in all 30 s; energy missing" in lines
 
 
 def test_a_run_without_steps_rails_and_clock_is_told_too(

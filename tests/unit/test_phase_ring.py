@@ -401,7 +401,7 @@ def test_short_stretched_phases_add_up_to_their_factor(producer: PhaseRing) -> N
         worked += busy(0.0002)
         producer.mark(FORWARD)
     # Each sleep alone is late by some 0.05 ms: without a carry that would be 12 % more.
-    assert time.perf_counter() - begin == pytest.approx(2.0 * worked, rel=0.04)
+    assert time.perf_counter() - begin == pytest.approx(2.0 * worked, rel=0.08)
 
 
 def test_a_faster_clock_ends_a_stretched_phase_at_once(fd: int, producer: PhaseRing) -> None:

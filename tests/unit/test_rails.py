@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from trees import AGX_JP5, AGX_JP6, AGX_RAILS, NANO_JP6, NX_JP6, SMALL_RAILS, build_tree
 
+from orin_gov.board.averaging import find_averaging
 from orin_gov.board.probe import open_board
-from orin_gov.board.rails import find_rails, sensor_averaging, unreadable_labels
+from orin_gov.board.rails import find_rails, unreadable_labels
 
 
 def found(root: Path) -> list[tuple[str, int, str]]:
@@ -65,20 +66,6 @@ def test_the_total_is_as_the_board_is_wired(tmp_path: Path, board, total, gpu: s
     assert (opened.total_rails, opened.gpu_rail) == (total, gpu)
 
 
-@pytest.mark.parametrize(("text", "count"), [("512", 512), ("1", 1), ("", None), ("many", None)])
-def test_the_averaging_of_the_sensors_is_read_or_unknown(tmp_path: Path, text: str, count) -> None:
-    build_tree(tmp_path, NX_JP6)
-    next(tmp_path.rglob("samples")).write_text(text)
-    assert sensor_averaging(tmp_path) == count
-
-
-def test_the_slowest_chip_counts(tmp_path: Path) -> None:
-    build_tree(tmp_path, AGX_JP6)
-    slow = tmp_path / "sys/bus/i2c/drivers/ina3221/1-0041/hwmon/hwmon2/samples"
-    slow.write_text("64\n")
-    assert sensor_averaging(tmp_path) == 64
-
-
 def test_without_a_sensor_there_is_no_rail_and_nothing_unreadable(tmp_path: Path) -> None:
-    assert (find_rails(tmp_path), sensor_averaging(tmp_path)) == ([], None)
+    assert (find_rails(tmp_path), find_averaging(tmp_path)) == ([], ())
     assert unreadable_labels(tmp_path) == []

@@ -1,6 +1,5 @@
 """The run directory: what is written can be read to its last complete record, whatever happened."""
 
-import json
 import os
 import subprocess
 import sys

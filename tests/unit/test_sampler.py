@@ -4,6 +4,7 @@ import errno
 import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -339,12 +340,15 @@ print(sum("rail" in path for path in open_files))
 """
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+CC = shlex.split(os.environ.get("CC", "cc"))
+
+
+@pytest.mark.skipif(shutil.which(CC[0]) is None, reason="needs a C compiler")
 def test_an_unbound_driver_is_opened_anew(tmp_path: Path) -> None:
     make_rail(tmp_path)
     (tmp_path / "shim.c").write_text(SHIM)
     shim = tmp_path / "shim.so"
-    build = ["cc", "-shared", "-fPIC", "-o", str(shim), str(tmp_path / "shim.c"), "-ldl"]
+    build = [*CC, "-shared", "-fPIC", "-o", str(shim), str(tmp_path / "shim.c"), "-ldl"]
     subprocess.run(build, check=True)
     result = subprocess.run(
         [sys.executable, "-c", REBIND, str(tmp_path)],

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from orin_gov.policy.saving import change, energies, times
+from orin_gov.policy.saving import change, relative_to_baseline
 from orin_gov.policy.window import Window
 
 
@@ -82,7 +82,12 @@ def test_the_interval_holds_the_truth_95_times_in_100(
     assert 0.95 - 0.065 <= held / runs < 1.0
 
 
-def test_windows_without_a_value_are_left_out() -> None:
-    windows = [window(10.0), window(None), window(10.0, work=None), window(0.0), window(6.0)]
-    assert energies(windows) == [5.0, 3.0]
-    assert times(windows) == [2.0, 2.0, 2.0, 2.0]
+def test_windows_are_compared_per_unit_of_work_and_holes_are_left_out() -> None:
+    baseline = [window(10.0), window(10.0), window(20.0, work=4.0)]
+    governed = [window(9.0), window(9.0), window(None), window(7.0, work=None)]
+    energy, time = relative_to_baseline(governed, baseline)
+    assert energy is not None
+    assert (energy.n_governed, energy.n_baseline) == (2, 3)
+    assert energy.value < 0
+    assert time is not None
+    assert time.n_governed == 3

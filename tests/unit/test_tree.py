@@ -69,6 +69,19 @@ def test_a_walk_ends_at_its_leaf_and_tells_the_way(
     assert found.path == path
 
 
+def test_a_feature_asked_several_times_is_told_once_with_its_tightest_bounds() -> None:
+    nodes = (
+        Split("load", 0.9, 1, 2, missing="left"),
+        Split("load", 0.5, 3, 4, missing="left"),
+        HIGH,
+        LOW,
+        Split("load", 0.7, 5, 6, missing="left"),
+        MIDDLE,
+        HIGH,
+    )
+    assert walk(nodes, {"load": 0.6}).path == ("0.5 < load 0.6 <= 0.7",)
+
+
 def test_a_feature_that_is_not_there_at_all_is_missing() -> None:
     assert walk(TREE, {}).path == ("load is missing", "max_slowdown is missing")
 

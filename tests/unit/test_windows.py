@@ -281,3 +281,39 @@ def test_a_window_of_time_that_was_not_sampled_has_no_energy() -> None:
     assert window.energy_j is None
     assert window.power_w is None
     assert window.rail_energy_j == dict.fromkeys(RAILS)
+
+
+@pytest.mark.parametrize("changing", [False, True], ids=["a steady reading", "one that scatters"])
+def test_the_sensors_steps_are_in_the_windows_uncertainty(changing: bool) -> None:
+    t_ns = START_NS + np.arange(501, dtype=np.int64) * (S // 100)
+    power = np.full((501, 1), 10.0)
+    power[1::2] += 0.4 if changing else 0.0
+    energy = np.zeros((501, 1))
+    energy[1:, 0] = np.cumsum(0.005 * (power[1:, 0] + power[:-1, 0]))
+    source = EnergyTimeline(("VDD_IN",))
+    source.append(Samples(t_ns, power, energy, np.zeros_like(power)))
+    to = WindowBuilder(Epoch(None, 4.0), source, ("VDD_IN",), {"VDD_IN": 0.4})
+    to.begin(None, START_NS)
+    window = to.close_by_time(START_NS + 4 * S)
+    assert window is not None
+    assert window.power_w is not None
+    alone = 0.4 / 12**0.5 / window.power_w
+    assert window.coarseness == pytest.approx(alone / (400**0.5 if changing else 1), rel=0.01)
+
+
+def test_without_a_total_a_window_has_rails_and_no_energy() -> None:
+    to = WindowBuilder(Epoch(None, 4.0), timeline(), None)
+    to.begin(None, START_NS)
+    window = to.close_by_time(START_NS + 4 * S)
+    assert window is not None
+    assert (window.energy_j, window.coarseness) == (None, None)
+    assert window.rail_energy_j == pytest.approx({"GPU": 80.0, "CPU": 20.0, "inside": 4.0})
+
+
+def test_phases_that_the_sensors_do_not_resolve_have_no_energy() -> None:
+    whole = step(0, 1.0, 0.1, 0.2, 0.3)
+    resolved, lagging = (measure_step(whole, timeline(), TOTAL, each) for each in (True, False))
+    assert resolved.energy_j == lagging.energy_j == pytest.approx(25 * 0.6)
+    assert resolved.phase_energy_j["forward"] == pytest.approx(25 * 0.2)
+    assert set(lagging.phase_energy_j.values()) == {None}
+    assert resolved.phase_time_s == lagging.phase_time_s

@@ -1,8 +1,8 @@
-"""Runs in the script's interpreter before the script: attaches the phase ring, leaves no other trace.
+"""Runs in the script's interpreter before the script: attaches the phase ring, leaves no trace.
 
-Python imports a module of this name at start-up; the launcher put this folder in front of PYTHONPATH.
-The environment and sys.path are put back first, so that the script, and every process that it
-starts, sees what it would have seen. A sitecustomize of the user's own is run as it would have been.
+Python imports a module of this name at start-up; the launcher put this folder in front of
+PYTHONPATH. The environment and sys.path are put back first, so that the script, and every process
+that it starts, sees what it would have seen. A sitecustomize of the user's own runs as ever.
 """
 
 import importlib.util

@@ -1,0 +1,116 @@
+"""What a figure was measured under: power mode, memory clock, temperatures, over-current events.
+
+Each is None where it could not be read; on most boards some take root, and some are not there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from orin_gov.board.files import read_int, read_text
+from orin_gov.board.gpu import Gpu
+from orin_gov.board.nvpmodel import PowerMode, read_power_mode
+
+EMC_RATES = ("sys/kernel/debug/bpmp/debug/clk/emc/rate",)
+"""The memory clock in Hz, on TX2 and later; it lies in debugfs and takes root."""
+
+EMC_CAPS = ("sys/kernel/nvpmodel_clk_cap/emc", "sys/kernel/nvpmodel_emc_cap/emc_iso_cap")
+"""nvpmodel's cap of the memory clock in Hz: JetPack 6 and 7, JetPack 5."""
+
+NO_CAP = frozenset({0, 2**31 - 1, 2**63 - 1})
+
+ZONE = re.compile(r"(.+?)[-_]?(therm|thermal)", re.IGNORECASE)
+"""A zone by its type, `CPU-therm` on JetPack 4 and 5 and `cpu-thermal` later; its index moves."""
+
+NOT_MEASURED = frozenset({"PMIC-Die"})
+"""A zone of JetPack 4 that holds a constant, 100 or 50 C."""
+
+COLDEST_C, HOTTEST_C = -55.0, 200.0
+"""What lies outside is no temperature: JetPack 4 has -256 for a domain that is switched off."""
+
+OVER_CURRENT = "soctherm_oc"
+COUNTER = re.compile(r"oc(\d)_event_cnt")
+COOLING = re.compile(r"devfreq-(.+)")
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """One look: frequencies in Hz, temperatures in degrees Celsius by zone, events since boot."""
+
+    power_mode: PowerMode | None
+    emc_rate_hz: int | None
+    emc_cap_hz: int | None
+    temperature_c: Mapping[str, float | None]
+    over_current_events: Mapping[str, int | None]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values for the run directory."""
+        return asdict(self)
+
+
+def read_conditions(root: Path, gpu: Gpu | None) -> Conditions:
+    """Look at the board under `root`; nothing is raised for what cannot be read."""
+    return Conditions(
+        power_mode=read_power_mode(root, gpu.directory if gpu else None),
+        emc_rate_hz=_first_positive(root, EMC_RATES),
+        emc_cap_hz=_first_positive(root, EMC_CAPS),
+        temperature_c=read_temperatures(root),
+        over_current_events=read_over_current(root),
+    )
+
+
+def read_temperatures(root: Path) -> dict[str, float | None]:
+    """Return degrees Celsius by zone (`cpu`, `gpu`, `tj` ...); None where one is switched off."""
+    found: dict[str, float | None] = {}
+    for zone in sorted((root / "sys/class/thermal").glob("thermal_zone*")):
+        kind = read_text(zone / "type")
+        if kind and kind not in NOT_MEASURED:
+            match = ZONE.fullmatch(kind)
+            found[(match[1] if match else kind).lower()[:64]] = _celsius(read_int(zone / "temp"))
+    return found
+
+
+def read_over_current(root: Path) -> dict[str, int | None]:
+    """Return events since boot by counter: oc1 is under-voltage, oc2 power, oc3 current.
+
+    The clock is about halved for a millisecond at each, and cur_freq does not show it.
+    """
+    for hwmon in sorted((root / "sys/class/hwmon").glob("hwmon*")):
+        if read_text(hwmon / "name") == OVER_CURRENT:
+            counters = sorted(hwmon.glob("oc*_event_cnt"))
+            return {
+                f"oc{match[1]}": _not_negative(read_int(file))
+                for file in counters
+                if (match := COUNTER.fullmatch(file.name))
+            }
+    return {}
+
+
+def is_cooled(root: Path, gpu: Gpu) -> bool:
+    """Tell whether the thermal framework caps the GPU now.
+
+    Its cap shows in max_freq like anyone's, but is a request of its own, and lifts itself: it must
+    not be taken for the cap to put back.
+    """
+    for device in sorted((root / "sys/class/thermal").glob("cooling_device*")):
+        match = COOLING.fullmatch(read_text(device / "type") or "")
+        if match and match[1] in gpu.directory.parts and (read_int(device / "cur_state") or 0) > 0:
+            return True
+    return False
+
+
+def _celsius(milli: int | None) -> float | None:
+    if milli is None or not COLDEST_C <= milli / 1000 <= HOTTEST_C:
+        return None
+    return milli / 1000
+
+
+def _not_negative(value: int | None) -> int | None:
+    return value if value is not None and value >= 0 else None
+
+
+def _first_positive(root: Path, paths: tuple[str, ...]) -> int | None:
+    values = (read_int(root / path) for path in paths)
+    return next((value for value in values if value and value > 0 and value not in NO_CAP), None)

@@ -1,0 +1,198 @@
+"""The helm, a run's hand on the clock: asks, sees what came of it, respects others, lets go."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from orin_gov._actuator import Transition
+from orin_gov.board.gpu import Gpu, Range, find_gpu
+from orin_gov.control import Control
+from orin_gov.errors import BoardError
+from orin_gov.policy.decider import Decider
+from orin_gov.policy.governor import Decision, State
+
+logger = logging.getLogger(__name__)
+
+LOOK_NS = 1_000_000_000
+"""How often the board's limits are looked at for another writer's hand."""
+
+SEEK_FIRST_NS, SEEK_RAREST_NS = 500_000_000, 30_000_000_000
+"""A GPU that is not there yet is looked for after half a second, then ever more rarely."""
+
+MOST_ADOPTIONS = 3
+"""Who sets the same limits more often than this writes against us, and may have them."""
+
+MOST_REFUSALS = 2
+"""Clocks in a row that did not come before the board is left to itself."""
+
+
+class Helm:
+    """Control of the clock while it is held, and the governor's operating points with it.
+
+    What has happened is added to `warnings`. Without control it holds nothing and does nothing.
+    Thread-safety: none, the engine's thread owns it.
+    """
+
+    def __init__(
+        self,
+        control: Control | None,
+        governor: Decider,
+        points_hz: Sequence[int],
+        warnings: list[str],
+    ) -> None:
+        self._control, self._governor = control, governor
+        self._points, self._warnings = tuple(points_hz), warnings
+        self._looked_ns = time.monotonic_ns()
+        self._adopted: Counter[Range] = Counter()
+        self._refusals = 0
+        self._clock_before_hz: int | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the clock is ours to set."""
+        return self._control is not None
+
+    def take(self, control: Control, points_hz: Sequence[int], told: str) -> Decision:
+        """Take over with a control that has come late, because `told`."""
+        self._control, self._points = control, tuple(points_hz)
+        self._warnings.append(f"{told} and is governed from then on")
+        return self._governor.set_points(self._points, told, advise=False)
+
+    def note(self, told: str) -> None:
+        """Add a warning."""
+        self._warnings.append(told)
+
+    def request(self, target_hz: int | None, clock_hz: int | None) -> None:
+        """Ask for an operating point, or with None for the board's range; `clock_hz` is now's."""
+        assert self._control is not None
+        self._clock_before_hz = clock_hz
+        self._control.request(target_hz)
+
+    def transitions(self) -> list[Transition]:
+        """Return the frequency changes that have finished since the last call."""
+        return self._control.transitions() if self._control else []
+
+    def judge(self, transition: Transition) -> Decision | None:
+        """Return None where a change took effect, else what to do instead."""
+        if has_come(transition) or self._control is None:
+            self._refusals = 0
+            return None
+        return self.respect_others() or self._close(transition)
+
+    def look(self, now_ns: int) -> Decision | None:
+        """Look for another writer once a second: the ends of epochs may be minutes apart."""
+        if now_ns - self._looked_ns < LOOK_NS:
+            return None
+        self._looked_ns = now_ns
+        return self.respect_others()
+
+    def respect_others(self) -> Decision | None:
+        """Adopt another writer's limits and plan within them: never fight, never lift a cap."""
+        if self._control is None:
+            return None
+        try:
+            found = self._control.foreign_range()
+        except BoardError as error:
+            return self._give_up(str(error))
+        if found is None:
+            return None
+        limits = self._control.adopt(found)
+        self._adopted[limits] += 1
+        told = f"another writer set {found.min_hz / 1e6:.0f}-{found.max_hz / 1e6:.0f} MHz"
+        if self._adopted[limits] > MOST_ADOPTIONS:
+            return self._give_up(f"{told}, again and again")
+        return self._replan(self._control.points(limits), told)
+
+    def _close(self, transition: Transition) -> Decision:
+        """Close the operating points that cannot be had."""
+        told = _refusal(transition)
+        self._refusals += 1
+        if transition.errno or self._refusals >= MOST_REFUSALS:
+            return self._give_up(told)
+        return self._replan(open_points(self._points, transition, self._clock_before_hz), told)
+
+    def _replan(self, points_hz: Sequence[int], told: str) -> Decision:
+        if len(points_hz) < 2:
+            return self._give_up(told)
+        self._points = tuple(points_hz)
+        within = f"{points_hz[0] / 1e6:.0f}-{points_hz[-1] / 1e6:.0f} MHz"
+        self._warnings.append(f"{told}; planned anew within {within}")
+        return self._governor.set_points(self._points, told)
+
+    def _give_up(self, told: str) -> Decision:
+        assert self._control is not None
+        self._warnings.append(f"{told}; the board governs itself from here on")
+        try:
+            self._control.give_back()
+        except BoardError as error:
+            self._warnings.append(str(error))
+        self._control = None
+        self._governor.fall_back()
+        return Decision(State.FALLBACK, None, f"{told}; leaving the board to it")
+
+
+class Lookout:
+    """Looks for a GPU that was not there at the start: it appears when it first powers on.
+
+    `take` gives control of it, where the run may govern; it is called once.
+    """
+
+    def __init__(self, root: Path, take: Callable[[Gpu], Control] | None) -> None:
+        self._root, self._take = root, take
+        self._began_ns = self._looked_ns = time.monotonic_ns()
+        self._patience_ns = SEEK_FIRST_NS
+
+    def look(self, now_ns: int) -> Gpu | None:
+        """Return the GPU once it is there; mostly returns None at once."""
+        if now_ns - self._looked_ns < self._patience_ns:
+            return None
+        self._looked_ns = now_ns
+        self._patience_ns = min(2 * self._patience_ns, SEEK_RAREST_NS)
+        gpu = find_gpu(self._root)
+        return gpu if gpu and gpu.table_hz else None
+
+    def hand_over(self, gpu: Gpu, obstacle: str | None, helm: Helm) -> Decision | None:
+        """Give `helm` control of the GPU that has appeared; None where it cannot be governed."""
+        told = f"the GPU appeared {(self._looked_ns - self._began_ns) * 1e-9:.0f} s after the start"
+        try:
+            points = gpu.points(Range(0, gpu.read_range().max_hz))
+            if obstacle is None and len(points) < 2:
+                obstacle = "the board's cap leaves a single GPU clock"
+            if obstacle is None and self._take is not None:
+                return helm.take(self._take(gpu), points, told)
+        except BoardError as error:
+            obstacle = str(error)
+        helm.note(f"{told}, but is not governed: {obstacle}" if obstacle else told)
+        return None
+
+
+def has_come(transition: Transition) -> bool:
+    """Tell whether a change took effect; a GPU that is off (Thor reads 0 Hz) refuses nothing."""
+    gated = transition.errno == 0 and transition.achieved_hz == 0
+    return transition.achieved_ns is not None or gated
+
+
+def open_points(
+    points_hz: Sequence[int], refused: Transition, clock_before_hz: int | None
+) -> tuple[int, ...]:
+    """Return the operating points left when one has not come.
+
+    Where the clock has moved, what lies beyond its new value is out of reach; where it has not
+    moved at all, only what was asked for is known to be.
+    """
+    achieved_hz = refused.achieved_hz
+    if achieved_hz is None or achieved_hz == clock_before_hz:
+        return tuple(hz for hz in points_hz if not refused.min_hz <= hz <= refused.max_hz)
+    if achieved_hz < refused.min_hz:
+        return tuple(hz for hz in points_hz if hz <= achieved_hz)
+    return tuple(hz for hz in points_hz if hz >= achieved_hz)
+
+
+def _refusal(transition: Transition) -> str:
+    asked = f"{transition.min_hz / 1e6:.0f}-{transition.max_hz / 1e6:.0f} MHz"
+    if transition.errno:
+        return f"the board refused {asked} (errno {transition.errno})"
+    stays = f"{transition.achieved_hz / 1e6:.0f} MHz" if transition.achieved_hz else "unknown"
+    return f"asked for {asked}, but the clock stays at {stays}"

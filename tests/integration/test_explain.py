@@ -1,0 +1,137 @@
+"""`orin-gov explain`: a policy as text, and each decision of a run."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import VIRTUAL, command
+
+from orin_gov.policy.governor import State
+from orin_gov.policy.tree import Leaf
+from orin_gov.supervisor import load_policy
+
+
+def test_the_policy_that_ships_is_shown_with_its_card(orin_gov) -> None:
+    done = orin_gov("explain")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("fitted_on: virtual board agx-orin-64gb")
+    policy = load_policy(None)
+    for objective, nodes in policy.trees.items():
+        assert f"{objective}:" in lines
+        for node in nodes:
+            if not isinstance(node, Leaf):
+                assert any(f"{node.feature} <= {node.threshold:.3g}" in line for line in lines)
+    leaves = [node for nodes in policy.trees.values() for node in nodes if isinstance(node, Leaf)]
+    assert done.stdout.count("-> ") == len(leaves)
+
+
+def test_a_policy_file_is_shown(orin_gov, tmp_path: Path) -> None:
+    leaf = {"frequency_hz": 714e6, "saving": 0.12, "slowdown": 0.03, "samples": 9}
+    record = {
+        "format": "orin_gov policy",
+        "version": 1,
+        "card": {"fitted_on": "my board"},
+        "trees": {"edp": [leaf]},
+    }
+    (tmp_path / "own.json").write_text(json.dumps(record))
+    done = orin_gov("explain", "own.json")
+    assert done.stdout.splitlines() == [
+        "fitted_on: my board",
+        "",
+        "edp:",
+        "  -> 714 MHz (saving 12.0%, slowdown 3.0%, from 9 workloads)",
+    ]
+
+
+STEPS = """
+import os, time
+from orin_gov.workload.session import current_marker
+from orin_gov.phases import FORWARD
+marker = current_marker()
+for _ in range(60):
+    with marker.phase(FORWARD):
+        time.sleep(0.05)
+    marker.add_work(4)
+    marker.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One governed run on the virtual board, long enough for a few decisions."""
+    import subprocess
+
+    folder = tmp_path_factory.mktemp("explain")
+    (folder / "steps.py").write_text(STEPS)
+    words = command("run", "--board", VIRTUAL, "--epoch", "5", "--output", "run", "steps.py")
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "(simulated)" in done.stderr
+    return folder / "run"
+
+
+def copied(run: Path, to: Path) -> Path:
+    for file in run.iterdir():
+        (to / file.name).write_bytes(file.read_bytes())
+    return to
+
+
+def test_each_decision_of_a_run_is_told_with_its_reason(orin_gov, run_directory: Path) -> None:
+    done = orin_gov("explain", run_directory)
+    assert (done.returncode, done.stderr) == (0, "")
+    records = [json.loads(line) for line in (run_directory / "decisions.jsonl").open()]
+    assert len(records) >= 3
+    title, *lines = done.stdout.splitlines()
+    assert title.startswith("steps.py on virtual board agx-orin-64gb")
+    told = [line for line in lines if line.startswith("epoch")]
+    reasons = [line for line in lines if line.startswith("  -> ")]
+    for record, measured, decided in zip(records, told, reasons, strict=True):
+        assert measured.startswith(f"epoch {record['epoch']}: {record['measured']['steps']} steps")
+        assert f"({record['measured']['state']})" in measured
+        assert f"-> {record['decision']['state']} at " in decided
+        assert record["decision"]["reason"] in decided
+        for step in record["decision"]["path"]:
+            assert step in decided
+    assert State.VERIFY.value in done.stdout
+    assert "because " in done.stdout
+
+
+def test_a_run_that_was_cut_off_is_told_to_its_last_decision(
+    orin_gov, run_directory: Path, tmp_path: Path
+) -> None:
+    run = copied(run_directory, tmp_path)
+    (run / "summary.json").unlink()
+    whole = (run / "decisions.jsonl").read_bytes()
+    (run / "decisions.jsonl").write_bytes(whole[:-20])
+    done = orin_gov("explain", run)
+    assert done.returncode == 0
+    assert done.stdout.count("\nepoch ") == whole.count(b"\n") - 1
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("decisions.jsonl", b"nonsense\n", "decisions.jsonl is damaged"),
+        ("decisions.jsonl", b"\xff\xfe\n", "decisions.jsonl is damaged"),
+        ("manifest.json", b"{", "manifest.json is damaged"),
+        ("manifest.json", b'{"version": 99}', "manifest.json is not of version 1"),
+    ],
+)
+def test_a_damaged_run_ends_in_one_clear_line(
+    orin_gov, run_directory: Path, tmp_path: Path, file: str, content: bytes, says: str
+) -> None:
+    run = copied(run_directory, tmp_path)
+    (run / file).write_bytes(content)
+    done = orin_gov("explain", run)
+    assert done.returncode == 125
+    assert len(done.stderr.splitlines()) == 1
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("what", ["missing", "."])
+def test_what_is_neither_policy_nor_run_ends_in_one_clear_line(orin_gov, what: str) -> None:
+    done = orin_gov("explain", what)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "No such file" in done.stderr

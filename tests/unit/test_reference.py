@@ -1,0 +1,87 @@
+"""The baseline's law: time and energy of a step as a line in its work."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orin_gov.policy.reference import Line, Reference, fit_line, relative_error
+from orin_gov.policy.window import StepSample, Window
+
+works = st.floats(1.0, 1e4)
+
+
+def window_of(
+    tokens: list[float], per_step: float, per_token: float, watts: float = 20.0
+) -> Window:
+    times = [per_step + per_token * each for each in tokens]
+    return Window(
+        start_ns=0,
+        end_ns=1,
+        duration_s=sum(times),
+        target_hz=None,
+        steps=len(tokens),
+        work=sum(tokens),
+        unit="unit of work",
+        energy_j=watts * sum(times),
+        samples=[StepSample(w, t, watts * t) for w, t in zip(tokens, times, strict=True)],
+    )
+
+
+def test_short_sentences_look_like_neither_saving_nor_slowdown() -> None:
+    reference = Reference()
+    reference.add(window_of([100, 200, 300, 150], per_step=0.2, per_token=0.001))
+    short = window_of([20, 30, 25], per_step=0.2, per_token=0.001)
+    assert reference.relative_time(short) == pytest.approx(1.0)
+    assert reference.relative_energy(short) == pytest.approx(1.0)
+    # Per token alone the same steps would look several times slower.
+    assert short.duration_s / (short.work or 1) > 4 * (0.2 + 0.1875) / 187.5
+
+
+def test_a_slower_window_is_slower_at_any_length() -> None:
+    reference = Reference()
+    reference.add(window_of([100, 200, 300, 150], per_step=0.2, per_token=0.001))
+    slow = window_of([50, 400], per_step=0.22, per_token=0.0011)
+    assert reference.relative_time(slow) == pytest.approx(1.1)
+
+
+@given(st.lists(st.tuples(works, works), min_size=2, max_size=30))
+def test_neither_part_of_the_line_is_negative(pairs: list[tuple[float, float]]) -> None:
+    line = fit_line([work for work, _ in pairs], [value for _, value in pairs])
+    assert line.per_step >= 0
+    assert line.per_unit >= 0
+    assert line.per_step + line.per_unit > 0
+
+
+def test_equal_works_give_a_proportional_line() -> None:
+    assert fit_line([10, 10, 10], [1, 2, 3]) == Line(0.0, pytest.approx(0.2))
+
+
+def test_a_window_without_work_has_no_ratio_and_teaches_nothing() -> None:
+    reference = Reference()
+    idle = Window(0, 1, 5.0, None, 0, None, "busy cycle", 10.0)
+    reference.add(idle)
+    assert reference.windows == []
+    assert reference.relative_time(idle) is None
+    reference.add(window_of([10, 20], 0.1, 0.01))
+    assert reference.relative_time(idle) is None
+
+
+def test_a_hole_in_the_baselines_energy_leaves_no_energy_to_compare_with() -> None:
+    reference = Reference()
+    whole = window_of([10, 20, 30], 0.1, 0.01)
+    reference.add(whole)
+    holed = [*whole.samples[:2], StepSample(30, 0.4, None)]
+    reference.add(Window(0, 1, 1.0, None, 3, 60.0, "unit of work", None, samples=holed))
+    assert reference.relative_energy(whole) is None
+    assert reference.relative_time(whole) == pytest.approx(1.0, rel=0.2)
+
+
+def test_the_noise_is_what_the_line_does_not_explain() -> None:
+    rng = np.random.default_rng(1)
+    tokens = rng.uniform(10, 200, 400)
+    times = 0.2 + 0.001 * tokens
+    assert relative_error(tokens, times) == pytest.approx(0, abs=1e-9)
+    noisy = times * rng.normal(1, 0.05, 400)
+    assert relative_error(tokens, noisy) == pytest.approx(0.05 / 20, rel=0.15)
+    assert relative_error([5.0], [1.0]) is None
