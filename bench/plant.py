@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from bench import _calibration as calibration
+from bench import _measured as measured_tables
 from bench._figures import Figure, parser, publish
 from orin_gov.virtual.board_file import read_board_file
 from orin_gov.virtual.devfreq import Devfreq
@@ -31,7 +32,7 @@ SWITCHES = 2000
 """Virtual switches for each measured pair of clocks."""
 
 
-def decode_figures(board: BoardModel, cells: Sequence[calibration.Cell]) -> list[Figure]:
+def decode_figures(board: BoardModel, cells: Sequence[measured_tables.Cell]) -> list[Figure]:
     """Return the worst clock's median error over the batches not fitted, and the worst optimum."""
     model = {
         cell: calibration.decode_time_and_power(board, decode_laws(cell.batch), cell)
@@ -90,8 +91,9 @@ def switch_figures(
         for (from_hz, to_hz), measured_ms in switches.items():
             virtual_ms = switch_times_ms(board, Path(folder), round(from_hz), round(to_hz))
             for percent in worst:
-                measured, virtual = np.percentile(measured_ms, percent), np.percentile(
-                    virtual_ms, percent
+                measured, virtual = (
+                    np.percentile(measured_ms, percent),
+                    np.percentile(virtual_ms, percent),
                 )
                 worst[percent] = max(worst[percent], 100 * abs(virtual / measured - 1))
     n = sum(map(len, switches.values()))
@@ -154,10 +156,13 @@ def speed_figures() -> list[Figure]:
 
 def print_fit(board: BoardModel, data: Path) -> int:
     """Print what the fit gives now, in the board file's own form; 1 where that file differs."""
-    cells, curves = calibration.read_decode_grid(data), calibration.read_finetune_curves(data)
+    cells, curves = (
+        measured_tables.read_decode_grid(data),
+        measured_tables.read_finetune_curves(data),
+    )
     found = calibration.as_board_file(
         *calibration.fit(board, cells, curves),
-        calibration.fit_switches(calibration.read_switches(data)),
+        calibration.fit_switches(measured_tables.read_switches(data)),
     )
     print(json.dumps(found, indent=2))
     differences = calibration.differences(found, read_board_file(board.name))
@@ -179,11 +184,11 @@ def main() -> int:
         return print_fit(board, options.data)
     figures = podgov_figures(board) + speed_figures()
     if options.data is not None:
-        if curves := calibration.read_finetune_curves(options.data):
+        if curves := measured_tables.read_finetune_curves(options.data):
             figures = finetune_figures(board, curves) + figures
-        if switches := calibration.read_switches(options.data):
+        if switches := measured_tables.read_switches(options.data):
             figures = switch_figures(board, switches) + figures
-        if cells := calibration.read_decode_grid(options.data):
+        if cells := measured_tables.read_decode_grid(options.data):
             figures = decode_figures(board, cells) + figures
     source = f"virtual board {BOARD} against {options.data or 'nothing: no --data was given'}"
     return publish("plant", source, figures, options.json)
