@@ -151,7 +151,8 @@ class WindowBuilder:
         self._not_before_ns = not_before_ns
         self._steps: list[MeasuredStep] = []
         self._telemetry = _Telemetry()
-        self._telemetry_ns: int | None = None
+        # The first reading stands for the time since the window began: there may be only one.
+        self._telemetry_ns = not_before_ns or None
 
     def poll(self, now_ns: int, clock_hz: int | None, load: float | None) -> None:
         """Add one reading of the clock and the load."""

@@ -189,7 +189,7 @@ def is_pinned(folder: Path) -> bool:
     return low == high != ""
 
 
-def eventually(condition: Callable[[], object], within_s: float = 20.0) -> bool:
+def eventually(condition: Callable[[], object], within_s: float = 60.0) -> bool:
     """Whether the condition comes true in time. Files have no other way of telling."""
     deadline = time.monotonic() + within_s
     while not condition():
