@@ -5,63 +5,22 @@ cannot tell apart (how much of a constant power leaks, what each rail carries) i
 readings of single boards, each with the deviation that it may have.
 """
 
-import csv
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 
+from bench._measured import CLOCKS_MHZ, Cell
 from orin_gov.virtual.plant import BoardModel, PhaseLaw
 from orin_gov.virtual.published import FINETUNE_SHARPNESS, decode_laws_of
 from orin_gov.virtual.thermal import steady_temperature_c
 
-CLOCKS_HZ = (306, 408, 510, 612, 714, 816, 918, 1020, 1122, 1224, 1300.5)
-"""EnergyLLM's frequency bins (MHz), by their number."""
-
 TWO_RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV")
 """What the fine-tuning energies count."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Decoding at one (batch, clock): medians over the replicates."""
-
-    batch: int
-    clock_hz: float
-    time_s: float
-    power_w: float
-    temperature_c: float
-
-
-def read_decode_grid(data: Path) -> list[Cell]:
-    """The EnergyLLM grid under `data`, every file of its columns: a cell per (batch, clock)."""
-    rows = defaultdict(list)
-    for path in sorted((data / "energyllm_agx_orin").glob("*.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                key = int(row["effective_batch_size"]), int(row["decode_freq_bin"])
-                columns = ("decode_time", "decode_TOTAL_POWER", "temperature")
-                rows[key].append([float(row[column]) for column in columns])
-    return [
-        Cell(batch, CLOCKS_HZ[bin_] * 1e6, *map(median, zip(*replicates, strict=True)))
-        for (batch, bin_), replicates in sorted(rows.items())
-    ]
-
-
-def read_finetune_curves(data: Path) -> dict[str, dict[float, float]]:
-    """Published fine-tuning energies (J) by job ("model/task") and pinned clock (Hz)."""
-    curves: dict[str, dict[float, float]] = defaultdict(dict)
-    with (data / "finetune_agx_orin/energy_by_gpu_freq.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["config"] == "pin":
-                name = f"{row['model']}/{row['task']}"
-                curves[name][float(row["gpu_mhz"]) * 1e6] = float(row["energy_j"])
-    return dict(curves)
 
 
 def decode_time_and_power(
@@ -86,7 +45,7 @@ def two_rail_energy(board: BoardModel, law: PhaseLaw, clock_hz: float) -> float:
 # name: (start, lowest, highest). A number with a slope per sequence has a second one, "name'".
 _DECODE_TIMES = {
     "layers_host_s": (4.0, 3.0, 5.0),
-    "layers_host_s'": (0.0, -0.01, 0.01),
+    "over_tile_host_s": (0.0, -0.3, 0.3),
     "layers_compute_s": (1.1, 0.5, 3.0),
     "layers_compute_s'": (0.025, 0.0, 0.1),
     "layers_memory_s": (0.1, 0.0, 2.0),
@@ -96,16 +55,22 @@ _DECODE_TIMES = {
 }
 _DECODE_ENERGIES = {
     "core_j": (17.0, 2.0, 80.0),
-    "core_j'": (0.5, 0.0, 3.0),
+    "core_j'": (0.45, 0.0, 3.0),
     "memory_j": (20.0, 2.0, 80.0),
     "memory_j'": (0.3, 0.0, 3.0),
 }
-_CONSTANTS = {
-    "voltage_floor_hz": (0.56e9, 0.4e9, 0.75e9),
-    "voltage_linear_per_ghz": (0.37, 0.0, 1.0),
-    "voltage_quadratic_per_ghz2": (0.14, 0.0, 1.0),
-    "leak_w": (1.6, 0.2, 4.0),
+_FLOOR_CLOCKS = 2
+"""The lowest clocks of the table whose voltage is the floor, 1."""
+# By how much the voltage rises from the clock before.
+_VOLTAGE_STEPS = {
+    f"voltage {clock_mhz}": (start, 0.0, 0.2)
+    for clock_mhz, start in zip(
+        CLOCKS_MHZ[_FLOOR_CLOCKS:],
+        (0.005, 0.015, 0.03, 0.04, 0.045, 0.05, 0.055, 0.06, 0.04),
+        strict=True,
+    )
 }
+_CONSTANTS = {"leak_w": (1.6, 0.2, 4.0)}
 _STATICS = {
     "VDD_GPU_SOC": (2.8, 0.5, 6.0),
     "VIN_SYS_5V0": (5.2, 3.0, 8.0),
@@ -126,6 +91,9 @@ TIME_DEVIATION = POWER_DEVIATION = 0.006
 """How far a median of 11 replicates may be off, relative to it (their scatter is 0.6 %)."""
 ENERGY_DEVIATION = 0.004
 """The same of their product, which decides where the optimum is."""
+ORDER_DEVIATION = 0.001
+"""The same of the gap between the optimum and another clock, where the model has it too small."""
+_NEAR_OPTIMUM_HZ = (510e6, 612e6, 714e6, 816e6)
 CURVE_DEVIATION = 0.01
 """The same of a fine-tuning energy, measured once."""
 CURVE_LIMIT = 0.013
@@ -145,36 +113,55 @@ def fit(
 
     def time_errors(values: Mapping[str, float]) -> list[float]:
         return [
-            math.log(_decode(board, values | _NO_ENERGY, cell)[0] / cell.time_s) / TIME_DEVIATION
+            math.log(_decode(board, values | _NO_ENERGY, cell)[0] / cell.time_s)
+            / TIME_DEVIATION
+            * (2 if cell.clock_hz in _NEAR_OPTIMUM_HZ else 1)
             for cell in cells
         ]
 
     times = _least_squares(time_errors, _DECODE_TIMES)
-    bounds = _CONSTANTS | _STATICS | _DECODE_ENERGIES
+    bounds = _CONSTANTS | _VOLTAGE_STEPS | _STATICS | _DECODE_ENERGIES
     for job in curves:
         start = _STARTS.get(job, _BIG_MODEL)
         bounds = bounds | {f"{job}.{name}": bound for name, bound in start.items()}
 
     def power_errors(values: Mapping[str, float]) -> list[float]:
         warm = _board_of(board, values)
-        errors = _anchors(warm)
+        errors = _anchors(warm) + _roughness(warm)
+        logs = defaultdict(list)
         for cell in cells:
             time_s, power_w = _decode(warm, times | values, cell)
             power = math.log(power_w / cell.power_w)
             energy = power + math.log(time_s / cell.time_s)
             errors += [power / POWER_DEVIATION, energy / ENERGY_DEVIATION]
+            measured = math.log(cell.time_s * cell.power_w)
+            logs[cell.batch].append((measured, measured + energy))
+        for batch in logs.values():
+            errors += _misplaced(batch)
         for job, curve in curves.items():
             law = _law_of(job, values)
             off = curve_errors(warm, law, curve)
             weight = math.sqrt(11 / len(curve))
             errors += [weight * error / CURVE_DEVIATION for error in off]
-            errors.append(4 * (rms(off) / CURVE_LIMIT) ** 6)
+            errors.append(2.5 * (rms(off) / CURVE_LIMIT) ** 6)
             errors += [law.dynamic_w / 100, law.memory_w / 100]  # of equal fits, the modest one
         return errors
 
     values = _least_squares(power_errors, bounds)
     laws = {job: _law_of(job, values) for job in curves}
     return _board_of(board, values), _numbers(times | values), laws
+
+
+def _misplaced(energies: Sequence[tuple[float, float]]) -> list[float]:
+    """How much the model lacks of half the gap between the measured optimum and each other clock.
+
+    `energies` are logarithms, measured and by the model.
+    """
+    best, best_model = min(energies)
+    return [
+        max(0.0, (measured - best) / 2 - (model - best_model)) / ORDER_DEVIATION
+        for measured, model in energies
+    ]
 
 
 def _least_squares(
@@ -193,6 +180,31 @@ def _least_squares(
         lambda x: np.array(errors(values(x))), start, bounds=(low, high), x_scale=0.1, max_nfev=200
     )
     return values(found.x)
+
+
+def fit_switches(switches: Mapping[tuple[float, float], Sequence[float]]) -> dict[str, Any]:
+    """The constants of `BoardModel.switch_latency_s`: medians, and the mean quantiles about them.
+
+    The shortest switches set the median; what longer ones add is told apart by direction.
+    """
+    octaves = {pair: math.log2(pair[1] / pair[0]) for pair in switches}
+    medians = {pair: median(times_ms) for pair, times_ms in switches.items()}
+    nearest = min(abs(value) for value in octaves.values())
+    short = [pair for pair in switches if abs(octaves[pair]) < nearest + 0.01]
+    base_ms = fmean(medians[pair] for pair in short)
+    far = {octaves[pair] > 0: pair for pair in switches if pair not in short}
+    per_octave = {
+        up: (medians[pair] - base_ms) / (abs(octaves[pair]) - nearest) for up, pair in far.items()
+    }
+    relative = [np.array(times_ms) / medians[pair] for pair, times_ms in switches.items()]
+    quantiles = np.mean([np.quantile(each, np.linspace(0, 1, 21)) for each in relative], axis=0)
+    return {
+        "switch_median_ms": base_ms,
+        "switch_up_ms_per_octave": per_octave[True],
+        "switch_down_ms_per_octave": per_octave[False],
+        "switch_octaves": nearest,
+        "switch_quantiles": quantiles.tolist(),
+    }
 
 
 _NO_ENERGY = dict.fromkeys(_DECODE_ENERGIES, 0.0)
@@ -214,8 +226,24 @@ def _decode(board: BoardModel, values: Mapping[str, float], cell: Cell) -> tuple
 def _board_of(board: BoardModel, values: Mapping[str, float]) -> BoardModel:
     statics = {rail.label: values.get(rail.label, rail.static_w) for rail in board.rails}
     rails = tuple(replace(rail, static_w=statics[rail.label]) for rail in board.rails)
-    constants = replace(board.constants, **{name: values[name] for name in _CONSTANTS})
+    volts = [1.0] * _FLOOR_CLOCKS
+    for name in _VOLTAGE_STEPS:
+        volts.append(volts[-1] + values[name])
+    clocks_hz = tuple(round(clock_mhz * 1e6) for clock_mhz in CLOCKS_MHZ)
+    constants = replace(
+        board.constants,
+        voltage_hz=clocks_hz,
+        voltage=tuple(volts),
+        **{name: values[name] for name in _CONSTANTS},
+    )
     return replace(board, rails=rails, constants=constants)
+
+
+def _roughness(board: BoardModel) -> list[float]:
+    """How unlike the voltage's slopes (per 102 MHz) between neighbouring clocks are."""
+    clocks_hz, volts = board.constants.voltage_hz, board.constants.voltage
+    slopes = np.diff(volts) / np.diff(clocks_hz) * 102e6
+    return (np.diff(slopes[1:]) / 0.02).tolist()  # type: ignore[no-any-return]
 
 
 def _law_of(job: str, values: Mapping[str, float]) -> PhaseLaw:
@@ -251,3 +279,55 @@ def _anchors(board: BoardModel) -> list[float]:
         (idle_w - 5.14) / 0.8,
         (rails["VIN_SYS_5V0"] - 5.50) / 0.5,
     ]
+
+
+def as_board_file(
+    board: BoardModel,
+    decode: Mapping[str, Any],
+    laws: Mapping[str, PhaseLaw],
+    switches: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What was fitted, to four digits, under the names that it has in the board's file."""
+    constants = {name: getattr(board.constants, name) for name in _CONSTANTS}
+    constants["voltage"] = list(board.constants.voltage)
+    statics = {rail.label: rail.static_w for rail in board.rails if rail.label in _STATICS}
+    finetune = {job: {name: getattr(law, name) for name in _BIG_MODEL} for job, law in laws.items()}
+    found: dict[str, Any] = _rounded(
+        {
+            "constants": constants | dict(switches),
+            "rails": statics,
+            "published": {"decode": dict(decode), "finetune": finetune},
+        }
+    )
+    return found
+
+
+def differences(found: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
+    """A line for each number of a fit that the board's file has otherwise (by over 1 %)."""
+    statics = {rail["label"]: rail["static_w"] for rail in file["rails"]}
+    there = dict(_numbers_of({**file, "rails": statics}))
+    return [
+        f"{name}: the fit says {value}, the board's file {there.get(name)}"
+        for name, value in _numbers_of(found)
+        if name not in there or not math.isclose(value, there[name], rel_tol=0.01, abs_tol=1e-4)
+    ]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.4g}")
+
+
+def _numbers_of(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """Every number inside nested objects and lists, with its path."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _numbers_of(each, f"{name}.{key}")
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _numbers_of(each, f"{name}.{index}")
+    elif isinstance(value, (int, float)):
+        yield name, value

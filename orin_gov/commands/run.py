@@ -17,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `orin-gov run`."""
     parser.usage = "orin-gov run [options] (train.py | -m package.module | -- command) [arguments]"
     parser.add_argument(
-        "--board", metavar="BOARD", help="virtual:agx-orin-64gb plays a board where there is none"
+        "--board",
+        metavar="BOARD",
+        help="virtual:agx-orin-64gb plays a board where there is none (:30w in a power mode)",
     )
     parser.add_argument(
         "--root",

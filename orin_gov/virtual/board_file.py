@@ -50,9 +50,8 @@ class PowerMode:
 class Constants:
     """The plant's numbers; their evidence is under "sources" in the board's file."""
 
-    voltage_floor_hz: float
-    voltage_linear_per_ghz: float
-    voltage_quadratic_per_ghz2: float
+    voltage_hz: tuple[int, ...]
+    voltage: tuple[float, ...]
     leak_w: float
     leak_per_c: float
     reference_c: float

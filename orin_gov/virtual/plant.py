@@ -139,9 +139,13 @@ class BoardModel:
 
     def voltage(self, frequency_hz: float) -> float:
         """Core voltage at a clock, relative to the lowest voltage (>= 1)."""
-        c = self.constants
-        x = max(0.0, frequency_hz - c.voltage_floor_hz) * 1e-9
-        return 1.0 + c.voltage_linear_per_ghz * x + c.voltage_quadratic_per_ghz2 * x * x
+        clocks_hz, volts = self.constants.voltage_hz, self.constants.voltage
+        above = bisect_right(clocks_hz, frequency_hz)
+        if above in (0, len(clocks_hz)):
+            return volts[max(0, above - 1)]
+        low_hz, high_hz = clocks_hz[above - 1 : above + 1]
+        low, high = volts[above - 1 : above + 1]
+        return low + (high - low) * (frequency_hz - low_hz) / (high_hz - low_hz)
 
     def leakage_w(self, frequency_hz: float, temperature_c: float | None = None) -> float:
         """The GPU's leakage (W) at a clock's voltage."""
@@ -275,7 +279,7 @@ def load_board(name: str) -> BoardModel:
 
 def _parse(data: Mapping[str, Any]) -> BoardModel:
     modes = tuple(PowerMode(**mode) for mode in data["modes"])
-    quantiles = {"switch_quantiles": tuple(data["constants"]["switch_quantiles"])}
+    lists = {name: tuple(v) for name, v in data["constants"].items() if isinstance(v, list)}
     return BoardModel(
         name=data["name"],
         model=data["model"],
@@ -285,7 +289,7 @@ def _parse(data: Mapping[str, Any]) -> BoardModel:
         frequencies_hz=tuple(data["frequencies_hz"]),
         shunt_uohm=data["shunt_uohm"],
         rails=tuple(Rail(**rail) for rail in data["rails"]),
-        constants=Constants(**{**data["constants"], **quantiles}),
+        constants=Constants(**{**data["constants"], **lists}),
         laws={phase: PhaseLaw(**data["laws"][phase]) for phase in PHASES},
         sources=data["sources"],
         mode=next(mode for mode in modes if mode.name.startswith("MAXN")),

@@ -2,7 +2,7 @@
 
 It serves the tree of `orin_gov.virtual.tree` under a directory, follows the phases that a workload
 marks in a shared ring, and tells the ring how much longer each phase lasts at the current clock.
-One loop wakes when a limit is written and at absolute deadlines: a 2 ms tick that follows the
+One loop wakes when a limit is written and at absolute deadlines: a 2.2 ms tick that follows the
 phases, the moment a clock takes effect, each sensor conversion, and podgov's 25 ms poll. The die
 warms and cools with the power; its leakage follows. DIR/.truth holds the exact energy by rail,
 rewritten each second. The directory goes when the process ends.
@@ -27,11 +27,11 @@ from orin_gov.virtual.ina3221 import Rails
 from orin_gov.virtual.life import Lifeline
 from orin_gov.virtual.plant import BoardModel, load_board
 from orin_gov.virtual.podgov import POLLING_NS
-from orin_gov.virtual.thermal import ThermalState
+from orin_gov.virtual.thermal import at_rest
 from orin_gov.virtual.tree import build_tree, devfreq_directory, temperature_files
 from orin_gov.virtual.watch import Watch
 
-TICK_NS = 2_000_000
+TICK_NS = 2_200_000  # a conversion of one channel: both wake the loop at once
 TRUTH_NS = 1_000_000_000
 SEED = 20260707
 _NEVER_NS = 2**62
@@ -62,8 +62,7 @@ class Server:
         # By clock, then by phase code: what the loop would otherwise compute at every wake-up.
         self._load = {f: [board.load(law, f) for law in self._laws] for f in clocks}
         self._stretch = {f: [board.stretch(law, f) for law in self._laws] for f in clocks}
-        idle_w = board.module_power_w(board.laws["idle"], clocks[0])
-        self._thermal = ThermalState(board, idle_w)
+        self._thermal = at_rest(board)
         self._busy_s = 0.0
         self._module_labels = [rail.label for rail in board.module_rails]
         self._module_j = 0.0

@@ -34,6 +34,13 @@ class ThermalState:
         self._rise_c = rise_c + (self._rise_c - rise_c) * exp(-seconds / c.junction_tau_s)
 
 
+def at_rest(board: BoardModel) -> ThermalState:
+    """The temperatures of a board that has long been idle at its lowest clock."""
+    law, clock_hz = board.laws["idle"], board.frequencies_hz[0]
+    temperature_c = steady_temperature_c(board, law, clock_hz)
+    return ThermalState(board, board.module_power_w(law, clock_hz, temperature_c=temperature_c))
+
+
 def steady_temperature_c(board: BoardModel, law: PhaseLaw, frequency_hz: float) -> float:
     """Where the die's temperature comes to rest in a phase that goes on and on."""
     c = board.constants

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orin_gov.virtual.board_file import PowerMode, Rail
 from orin_gov.virtual.plant import BoardModel, quantised
-from orin_gov.virtual.thermal import ThermalState
+from orin_gov.virtual.thermal import at_rest
 
 MARK = "etc/orin_gov-virtual-board"
 """Relative path of the file that holds a virtual board's name; no real board has it."""
@@ -64,8 +64,7 @@ def build_tree(board: BoardModel, root: Path) -> None:
     _build_gpu(board, root)
     for chip in sorted({rail.chip for rail in board.rails}):
         _build_chip(board, chip, root)
-    idle_w = board.module_power_w(board.laws["idle"], board.frequencies_hz[0])
-    temperature_c = ThermalState(board, idle_w).temperature_c
+    temperature_c = at_rest(board).temperature_c
     for kind, path in zip(ZONES, temperature_files(root), strict=True):
         _write(path.with_name("type"), f"{kind}\n")
         _write(path, f"{round(1000 * temperature_c)}\n")

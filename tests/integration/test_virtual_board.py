@@ -67,6 +67,11 @@ def pin(devfreq: Path, clock_hz: int) -> None:
     assert eventually(lambda: int((devfreq / "cur_freq").read_text()) == clock_hz)
 
 
+def temperature_c(board: VirtualBoard) -> float:
+    """The die's temperature as its thermal zone says, up to a second late."""
+    return int((board.root / "sys/class/thermal/thermal_zone1/temp").read_text()) / 1000
+
+
 def rail_power_w(board: VirtualBoard, label: str) -> float:
     """A rail's power as its files say."""
     (rail,) = (rail for rail in BOARD.rails if rail.label == label)
@@ -340,3 +345,44 @@ def test_a_writer_that_truncates_first_never_loses_its_value(devfreq: Path) -> N
         (devfreq / "max_freq").write_text(str(clock_hz))
         time.sleep(0.0005)
         assert int((devfreq / "max_freq").read_text()) == clock_hz
+
+
+def test_a_board_in_a_power_mode_is_capped_and_slower(ring_fd: int) -> None:
+    with VirtualBoard.start("agx-orin-64gb:30w", ring_fd) as board:
+        devfreq = devfreq_directory(BOARD, board.root)
+        assert int((devfreq / "max_freq").read_text()) == 612_000_000
+        ring = PhaseRing(ring_fd)
+        assert ring.claim()
+        ring.mark(BACKWARD)
+        assert eventually(lambda: int((devfreq / "cur_freq").read_text()) == 612_000_000)
+        capped = load_board("agx-orin-64gb:30w")
+        stretch = capped.stretch(capped.laws["backward"], 612_000_000)
+        assert stretch > BOARD.stretch(BOARD.laws["backward"], 612_000_000)
+        assert eventually(lambda: ring.stretch[BACKWARD] == pytest.approx(stretch))
+
+
+def test_the_die_warms_under_work(board: VirtualBoard, devfreq: Path, ring_fd: int) -> None:
+    ring = PhaseRing(ring_fd)
+    assert ring.claim()
+    pin(devfreq, TOP_HZ)
+    before_c = temperature_c(board)
+    ring.mark(BACKWARD)
+    assert eventually(lambda: temperature_c(board) > before_c + 2.0)
+
+
+def test_a_switch_takes_as_long_as_the_model_says(devfreq: Path) -> None:
+    """From the write to the clock, on a machine that may be busy: never less, seldom much more."""
+    pin(devfreq, 612_000_000)
+    times_ms = []
+    for index in range(40):
+        clock_hz = (1_020_000_000, 612_000_000)[index % 2]
+        first, then = ("max_freq", "min_freq") if index % 2 == 0 else ("min_freq", "max_freq")
+        (devfreq / first).write_text(str(clock_hz))
+        begin_ns = time.monotonic_ns()
+        (devfreq / then).write_text(str(clock_hz))
+        assert eventually(lambda hz=clock_hz: int((devfreq / "cur_freq").read_text()) == hz)
+        times_ms.append((time.monotonic_ns() - begin_ns) / 1e6)
+    times_ms.sort()
+    least_ms = 1e3 * BOARD.switch_latency_s(612e6, 1020e6, 0.0)
+    assert times_ms[0] >= least_ms - 0.5
+    assert times_ms[len(times_ms) // 2] < 30

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
+from orin_gov.virtual.board_file import DIRECTORY
 from orin_gov.virtual.plant import BOARDS, BoardModel, PhaseLaw, load_board
 
 BOARD = load_board("agx-orin-64gb")
@@ -113,3 +114,100 @@ def test_a_slowdown_of_5_to_10_percent_saves_5_percent_against_the_top_clock() -
     savings = [1 - e / top_energy for t, e in points if 1.05 <= t / top_time <= 1.10]
     assert savings
     assert min(savings) >= 0.05
+
+
+@given(st.floats(1e8, 2e9))
+def test_the_voltage_between_two_clocks_lies_between_theirs(frequency_hz: float) -> None:
+    clocks_hz, volts = BOARD.constants.voltage_hz, BOARD.constants.voltage
+    below = [v for hz, v in zip(clocks_hz, volts, strict=True) if hz <= frequency_hz]
+    above = [v for hz, v in zip(clocks_hz, volts, strict=True) if hz >= frequency_hz]
+    low, high = below[-1:] or volts[:1], above[:1] or volts[-1:]
+    assert low[0] <= BOARD.voltage(frequency_hz) <= high[0]
+
+
+def test_memory_time_answers_to_the_memorys_clock_alone() -> None:
+    law = PhaseLaw(floor=0.0, compute=1.0, dynamic_w=10.0, memory=1.0)
+    top_hz = BOARD.top_hz
+    assert BOARD.stretch(law, top_hz / 2) == pytest.approx(1.5)
+    assert BOARD.stretch(law, top_hz, emc_hz=BOARD.emc_hz / 2) == pytest.approx(1.5)
+
+
+def test_host_time_and_power_answer_to_the_cpus_clock() -> None:
+    law = PhaseLaw(floor=1.0, compute=0.01, dynamic_w=0.0, cores=2.0)
+    half_hz = BOARD.cpu_hz / 2
+    assert BOARD.stretch(law, BOARD.top_hz, cpu_hz=half_hz) == pytest.approx(2.0)
+    slow_w = BOARD.rail_power_w(law, BOARD.top_hz, cpu_hz=half_hz)["VDD_CPU_CV"]
+    fast_w = BOARD.rail_power_w(law, BOARD.top_hz)["VDD_CPU_CV"]
+    assert slow_w < fast_w
+
+
+@pytest.mark.parametrize(
+    ("cores", "cpu_mhz", "stress_w"),
+    [(12, 2201.6, 15.2), (12, 1497.6, 6.0), (8, 1728.0, 5.6), (4, 1113.6, 1.6)],
+)
+def test_the_cpu_rail_draws_what_was_measured_under_stress(
+    cores: int, cpu_mhz: float, stress_w: float
+) -> None:
+    law = PhaseLaw(1.0, 0.0, 0.0, cores=cores)
+    rails_w = BOARD.rail_power_w(law, BOARD.top_hz, cpu_hz=cpu_mhz * 1e6)
+    assert rails_w["VDD_CPU_CV"] == pytest.approx(stress_w, abs=0.4)
+
+
+def test_a_law_of_work_takes_its_energy_in_its_time() -> None:
+    law = PhaseLaw.of_work(host_s=0.1, compute_s=0.2, memory_s=0.1, core_j=3.0, memory_j=1.0)
+    time_s = BOARD.time_s(law, BOARD.top_hz)
+    assert law.dynamic_w * time_s == pytest.approx(3.0)
+    assert law.memory_w * time_s == pytest.approx(1.0)
+
+
+@given(laws, clocks)
+def test_a_warmer_die_draws_more_on_the_gpus_rail_only(law: PhaseLaw, clock_hz: int) -> None:
+    cold, warm = (BOARD.rail_power_w(law, clock_hz, temperature_c=t) for t in (50.0, 80.0))
+    assert {label for label in cold if warm[label] > cold[label]} == {"VDD_GPU_SOC"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "cap_mhz", "tpcs"),
+    [("", 1300.5, 8), (":maxn", 1300.5, 8), (":15w", 408, 3), (":30w", 612, 4), (":50w", 816, 8)],
+)
+def test_a_power_mode_caps_the_clocks_and_gates_tpcs(mode: str, cap_mhz: float, tpcs: int) -> None:
+    board = load_board(f"agx-orin-64gb{mode}")
+    assert board.name == f"agx-orin-64gb{mode}"
+    assert board.cap_hz == cap_mhz * 1e6
+    assert board.tpc_share == tpcs / 8
+
+
+def test_an_unknown_power_mode_is_a_usage_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"'20w'; known: maxn, 15w, 30w, 50w"):
+        load_board("agx-orin-64gb:20w")
+
+
+@given(laws, clocks)
+def test_no_power_mode_makes_anything_faster_or_hungrier(law: PhaseLaw, clock_hz: int) -> None:
+    for mode in ("15w", "30w", "50w"):
+        board = load_board(f"agx-orin-64gb:{mode}")
+        assert board.stretch(law, clock_hz) >= BOARD.stretch(law, clock_hz) * (1 - 1e-12)
+        assert board.module_power_w(law, clock_hz) <= BOARD.module_power_w(law, clock_hz)
+
+
+def test_every_board_file_is_a_known_board() -> None:
+    assert {path.stem for path in DIRECTORY.glob("*.json")} == set(BOARDS)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_board_has_an_unlimited_mode_and_starts_in_it(name: str) -> None:
+    board = load_board(name)
+    assert board.cap_hz == board.top_hz
+    assert board.tpc_share == 1.0
+    assert board.mode.name.startswith("MAXN")
+
+
+@given(st.sampled_from(BOARD.frequencies_hz), st.sampled_from(BOARD.frequencies_hz))
+def test_a_switch_takes_some_5_ms_and_longer_the_further_it_goes(
+    one_hz: int, other_hz: int
+) -> None:
+    times = [BOARD.switch_latency_s(one_hz, other_hz, u / 100) for u in range(100)]
+    assert times == sorted(times)
+    assert 0.003 < times[0] <= 0.0051 <= times[95] < 0.008
+    nearer = BOARD.switch_latency_s(other_hz * 1.001, other_hz, 0.5)
+    assert times[50] >= nearer * (1 - 1e-9)

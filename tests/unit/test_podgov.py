@@ -1,5 +1,6 @@
 """nvhost_podgov against the behaviour published for it."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,3 +87,67 @@ def test_a_narrower_range_is_obeyed_inside_the_block_window() -> None:
 def test_rounding_up_takes_the_next_entry_or_the_last(frequency_hz: float) -> None:
     above = [hz for hz in TABLE if hz >= frequency_hz]
     assert round_up(TABLE, frequency_hz) == (above[0] if above else TOP)
+
+
+# By hand, with the whole numbers of governor_pod_scaling.c: cycles = clock * load / 1000,
+# average = (10 average + cycles) / 11, busy = 1000 average / clock, boost = 0.8 clock (busy - 700) /
+# 700 of at most a third of the range's end, request = clock + boost, requests' average likewise,
+# target = 0.7 request + 0.3 their average, or the request itself over 900 permille; then the next
+# clock of the table up, and no other move for 50 ms. All in MHz and permille.
+TRACE = [
+    (1000, 816),  # boost 433: 306 + 433 = 739
+    (1000, 816),  # blocked
+    (1000, 1300),  # 816 + 433 = 1249
+    (600, 1300),  # blocked
+    (600, 510),  # average 271, busy 208, boost -730: 570; requests 210; 0.7 570 + 0.3 210 = 462
+    (600, 510),  # blocked
+    (600, 408),  # average 277, busy 544, boost -90: 420; requests 229; 362
+    (600, 408),  # blocked
+    (600, 408),  # average 271, busy 666, boost -15: 393; requests 243; 348
+    (400, 408),  # average 261, busy 641, boost -27: 381; requests 255; 343: no change, no block
+    (400, 408),  # average 252, busy 619, boost -37: 371; requests 265; 339
+    (400, 408),  # average 244, busy 599, boost -47: 361; requests 273; 334
+    (400, 408),  # average 237, busy 581, boost -55: 353; requests 280; 331
+    (950, 918),  # 408 + 433 = 841
+    (950, 918),  # blocked
+    (950, 1300),  # 918 + 433 = 1351
+]
+WITH_HISTORY = [
+    (1000, 816),
+    (1000, 816),
+    (1000, 1300),
+    (600, 1300),
+    (600, 918),  # the highest of 306, 816, 816, 780, 780 within 4: 816, busy 627, boost -108: 1192
+    (600, 918),
+    (600, 918),  # highest 780, busy 850, boost 157: 1075; requests 339; 854
+    (600, 918),  # highest 780 still: requests 405; 874
+    (600, 714),  # highest 550, busy 600, boost -104: 814; requests 442; 702
+    (400, 714),
+    (400, 714),  # highest 550, busy 771, boost 57: 771; requests 471; 681
+    (400, 714),
+    (400, 510),  # highest 285, busy 400, boost -244: 470; requests 495; 477
+    (950, 510),
+    (950, 1020),
+    (950, 1020),
+]
+
+
+@pytest.mark.parametrize(("history", "expected"), [(0, TRACE), (4, WITH_HISTORY)])
+def test_the_published_algorithm_step_by_step(
+    history: int, expected: list[tuple[int, int]]
+) -> None:
+    loads, megahertz = zip(*expected, strict=True)
+    clocks = trace(Podgov(TABLE, history), [float(load) for load in loads])
+    assert [hz // 1_000_000 for hz in clocks] == list(megahertz)
+
+
+def test_with_a_history_a_short_burst_keeps_the_clock_up() -> None:
+    burst = [1000.0] * 4 + [100.0] * 20
+    without, with_history = (trace(Podgov(TABLE, history), burst)[-1] for history in (0, 100))
+    assert without == LOWEST
+    assert with_history > LOWEST
+
+
+def test_a_third_of_a_capped_range_is_the_largest_rise() -> None:
+    podgov = Podgov(TABLE)
+    assert podgov.step(1000.0, 0, LOWEST, 816_000_000) == round_up(TABLE, 306e6 + 272e6)

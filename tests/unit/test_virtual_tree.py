@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from orin_gov.virtual.plant import load_board
+from orin_gov.board.gpu import find_gpu
+from orin_gov.board.nvpmodel import read_power_mode
+from orin_gov.board.probe import open_board
+from orin_gov.virtual.plant import BOARDS, load_board
 from orin_gov.virtual.tree import MARK, build_tree, devfreq_directory, rail_files
 
 BOARD = load_board("agx-orin-64gb")
@@ -121,3 +124,38 @@ def test_the_tree_can_be_moved(root: Path, tmp_path_factory: pytest.TempPathFact
 
 def test_there_is_a_place_for_the_governors_journal(root: Path) -> None:
     assert list((root / "run").iterdir()) == []
+
+
+def test_a_power_mode_shows_where_nvpmodel_leaves_it(tmp_path: Path) -> None:
+    build_tree(load_board("agx-orin-64gb:30w"), tmp_path)
+    gpu = tmp_path / "sys/class/devfreq/17000000.gpu"
+    assert (gpu / "max_freq").read_text() == "612000000\n"
+    assert (gpu / "device/tpc_pg_mask").read_text() == "240\n"
+    assert (tmp_path / "var/lib/nvpmodel/status").read_text() == "pmode:0002"
+    cpus = tmp_path / "sys/devices/system/cpu"
+    online = [(cpus / f"cpu{core}/online").read_text() for core in range(12)]
+    assert online == ["1\n"] * 8 + ["0\n"] * 4
+    assert (cpus / "cpu0/cpufreq/scaling_max_freq").read_text() == "1728000\n"
+
+
+def test_the_board_room_reads_the_mode_and_its_caps(tmp_path: Path) -> None:
+    build_tree(load_board("agx-orin-64gb:15w"), tmp_path)
+    gpu = find_gpu(tmp_path)
+    assert gpu is not None
+    mode = read_power_mode(tmp_path, gpu.directory)
+    assert mode is not None
+    assert (mode.number, mode.name) == (1, "MODE_15W")
+    assert (mode.gpu_max_hz, mode.emc_max_hz) == (408_000_000, 2_133_000_000)
+    assert mode.waits_for_reboot is False
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_board_room_knows_every_virtual_board(tmp_path: Path, name: str) -> None:
+    build_tree(load_board(name), tmp_path)
+    board = open_board(tmp_path)
+    assert board.identity.virtual == name
+    assert [rail.label for rail in board.rails] == [rail.label for rail in load_board(name).rails]
+    assert set(board.total_rails) == {rail.label for rail in load_board(name).module_rails}
+    assert board.gpu is not None
+    assert board.gpu.table_hz == load_board(name).frequencies_hz
+    assert not board.problems()
