@@ -8,7 +8,7 @@ readings of single boards, each with the deviation that it may have.
 import csv
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -20,8 +20,8 @@ from orin_gov.virtual.plant import BoardModel, PhaseLaw
 from orin_gov.virtual.published import FINETUNE_SHARPNESS, decode_laws_of
 from orin_gov.virtual.thermal import steady_temperature_c
 
-CLOCKS_HZ = (306, 408, 510, 612, 714, 816, 918, 1020, 1122, 1224, 1300.5)
-"""EnergyLLM's frequency bins (MHz), by their number."""
+CLOCKS_MHZ = (306, 408, 510, 612, 714, 816, 918, 1020, 1122, 1224, 1300.5)
+"""EnergyLLM's frequency bins, by their number."""
 
 TWO_RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV")
 """What the fine-tuning energies count."""
@@ -39,29 +39,45 @@ class Cell:
 
 
 def read_decode_grid(data: Path) -> list[Cell]:
-    """The EnergyLLM grid under `data`, every file of its columns: a cell per (batch, clock)."""
-    rows = defaultdict(list)
-    for path in sorted((data / "energyllm_agx_orin").glob("*.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                key = int(row["effective_batch_size"]), int(row["decode_freq_bin"])
-                columns = ("decode_time", "decode_TOTAL_POWER", "temperature")
-                rows[key].append([float(row[column]) for column in columns])
+    """Every table under `data` with EnergyLLM's columns: a cell for each (batch, clock)."""
+    columns = ("decode_time", "decode_TOTAL_POWER", "temperature")
+    keys = ("effective_batch_size", "decode_freq_bin")
+    replicates = defaultdict(list)
+    for _, row in _rows(data, (*keys, *columns)):
+        batch, bin_ = (int(row[key]) for key in keys)
+        replicates[batch, bin_].append([float(row[column]) for column in columns])
     return [
-        Cell(batch, CLOCKS_HZ[bin_] * 1e6, *map(median, zip(*replicates, strict=True)))
-        for (batch, bin_), replicates in sorted(rows.items())
+        Cell(batch, CLOCKS_MHZ[bin_] * 1e6, *map(median, zip(*rows, strict=True)))
+        for (batch, bin_), rows in sorted(replicates.items())
     ]
 
 
 def read_finetune_curves(data: Path) -> dict[str, dict[float, float]]:
     """Published fine-tuning energies (J) by job ("model/task") and pinned clock (Hz)."""
     curves: dict[str, dict[float, float]] = defaultdict(dict)
-    with (data / "finetune_agx_orin/energy_by_gpu_freq.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["config"] == "pin":
-                name = f"{row['model']}/{row['task']}"
-                curves[name][float(row["gpu_mhz"]) * 1e6] = float(row["energy_j"])
+    for _, row in _rows(data, ("model", "task", "config", "gpu_mhz", "energy_j")):
+        if row["config"] == "pin":
+            energy_j = float(row["energy_j"])
+            curves[f"{row['model']}/{row['task']}"][float(row["gpu_mhz"]) * 1e6] = energy_j
     return dict(curves)
+
+
+def read_switches(data: Path) -> dict[tuple[float, float], list[float]]:
+    """How long the two writes of a GPU switch took (ms), by the clocks (Hz) from and to."""
+    switches = defaultdict(list)
+    for path, row in _rows(data, ("from", "to", "write_us")):
+        if path.name.startswith("gpu_"):
+            switches[float(row["from"]), float(row["to"])].append(float(row["write_us"]) / 1000)
+    return dict(switches)
+
+
+def _rows(data: Path, columns: Sequence[str]) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Every row of every CSV file under `data` that has these columns, and its file."""
+    for path in sorted(data.rglob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if set(columns) <= set(reader.fieldnames or ()):
+                yield from ((path, row) for row in reader)
 
 
 def decode_time_and_power(
@@ -195,6 +211,31 @@ def _least_squares(
     return values(found.x)
 
 
+def fit_switches(switches: Mapping[tuple[float, float], Sequence[float]]) -> dict[str, Any]:
+    """The constants of `BoardModel.switch_latency_s`: medians, and the mean quantiles about them.
+
+    The shortest switches set the median; what longer ones add is told apart by direction.
+    """
+    octaves = {pair: math.log2(pair[1] / pair[0]) for pair in switches}
+    medians = {pair: median(times_ms) for pair, times_ms in switches.items()}
+    nearest = min(abs(value) for value in octaves.values())
+    short = [pair for pair in switches if abs(octaves[pair]) < nearest + 0.01]
+    base_ms = fmean(medians[pair] for pair in short)
+    far = {octaves[pair] > 0: pair for pair in switches if pair not in short}
+    per_octave = {
+        up: (medians[pair] - base_ms) / (abs(octaves[pair]) - nearest) for up, pair in far.items()
+    }
+    relative = [np.array(times_ms) / medians[pair] for pair, times_ms in switches.items()]
+    quantiles = np.mean([np.quantile(each, np.linspace(0, 1, 21)) for each in relative], axis=0)
+    return {
+        "switch_median_ms": base_ms,
+        "switch_up_ms_per_octave": per_octave[True],
+        "switch_down_ms_per_octave": per_octave[False],
+        "switch_octaves": nearest,
+        "switch_quantiles": quantiles.tolist(),
+    }
+
+
 _NO_ENERGY = dict.fromkeys(_DECODE_ENERGIES, 0.0)
 
 
@@ -251,3 +292,54 @@ def _anchors(board: BoardModel) -> list[float]:
         (idle_w - 5.14) / 0.8,
         (rails["VIN_SYS_5V0"] - 5.50) / 0.5,
     ]
+
+
+def as_board_file(
+    board: BoardModel,
+    decode: Mapping[str, Any],
+    laws: Mapping[str, PhaseLaw],
+    switches: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What was fitted, to four digits, under the names that it has in the board's file."""
+    constants = {name: getattr(board.constants, name) for name in _CONSTANTS}
+    statics = {rail.label: rail.static_w for rail in board.rails if rail.label in _STATICS}
+    finetune = {job: {name: getattr(law, name) for name in _BIG_MODEL} for job, law in laws.items()}
+    found: dict[str, Any] = _rounded(
+        {
+            "constants": constants | dict(switches),
+            "rails": statics,
+            "published": {"decode": dict(decode), "finetune": finetune},
+        }
+    )
+    return found
+
+
+def differences(found: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
+    """A line for each number of a fit that the board's file has otherwise (by over 1 %)."""
+    statics = {rail["label"]: rail["static_w"] for rail in file["rails"]}
+    there = dict(_numbers_of({**file, "rails": statics}))
+    return [
+        f"{name}: the fit says {value}, the board's file {there.get(name)}"
+        for name, value in _numbers_of(found)
+        if name not in there or not math.isclose(value, there[name], rel_tol=0.01, abs_tol=1e-4)
+    ]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.4g}")
+
+
+def _numbers_of(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """Every number inside nested objects and lists, with its path."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _numbers_of(each, f"{name}.{key}")
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _numbers_of(each, f"{name}.{index}")
+    elif isinstance(value, (int, float)):
+        yield name, value

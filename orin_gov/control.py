@@ -113,7 +113,7 @@ class Control:
         """Switch the averaging of the sensors off, until the board is given back.
 
         Raises:
-            BoardError: it could not be written, or did not take; what was changed is put back later.
+            BoardError: it could not be written, or did not take; what was changed is put back.
         """
         slow = [each for each in sensors if each.file and (each.samples or 1) > NO_AVERAGING]
         settings = [Setting(each.file, each.samples, NO_AVERAGING) for each in slow]  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The helm: a run's hand on the clock. It asks, sees what came of it, respects others, and lets go."""
+"""The helm, a run's hand on the clock: asks, sees what came of it, respects others, lets go."""
 
 import logging
 import time
@@ -22,7 +22,7 @@ SEEK_FIRST_NS, SEEK_RAREST_NS = 500_000_000, 30_000_000_000
 """A GPU that is not there yet is looked for after half a second, then ever more rarely."""
 
 MOST_ADOPTIONS = 3
-"""Another writer that sets the same limits more often than this writes against us: it may have them."""
+"""Who sets the same limits more often than this writes against us, and may have them."""
 
 MOST_REFUSALS = 2
 """Clocks in a row that did not come before the board is left to itself."""
@@ -65,7 +65,7 @@ class Helm:
         self._warnings.append(told)
 
     def request(self, target_hz: int | None, clock_hz: int | None) -> None:
-        """Ask for an operating point, or None for the board's own range; the clock is `clock_hz` now."""
+        """Ask for an operating point, or with None for the board's range; `clock_hz` is now's."""
         assert self._control is not None
         self._clock_before_hz = clock_hz
         self._control.request(target_hz)
@@ -89,7 +89,7 @@ class Helm:
         return self.respect_others()
 
     def respect_others(self) -> Decision | None:
-        """Adopt another writer's limits and plan anew within them: never fight, never lift a cap."""
+        """Adopt another writer's limits and plan within them: never fight, never lift a cap."""
         if self._control is None:
             return None
         try:
@@ -169,7 +169,7 @@ class Lookout:
 
 
 def has_come(transition: Transition) -> bool:
-    """Tell whether a change took effect; a GPU that is switched off (Thor reads 0 Hz) refuses nothing."""
+    """Tell whether a change took effect; a GPU that is off (Thor reads 0 Hz) refuses nothing."""
     gated = transition.errno == 0 and transition.achieved_hz == 0
     return transition.achieved_ns is not None or gated
 
@@ -179,8 +179,8 @@ def open_points(
 ) -> tuple[int, ...]:
     """Return the operating points left when one has not come.
 
-    Where the clock has moved, what lies beyond its new value is out of reach; where it has not moved
-    at all, only what was asked for is known to be.
+    Where the clock has moved, what lies beyond its new value is out of reach; where it has not
+    moved at all, only what was asked for is known to be.
     """
     achieved_hz = refused.achieved_hz
     if achieved_hz is None or achieved_hz == clock_before_hz:

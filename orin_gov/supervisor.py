@@ -268,7 +268,7 @@ def _obstacle(board: Board, settings: Settings) -> str | None:
 
 
 def _quicken(board: Board, control: Control | None) -> Board:
-    """Switch the sensors' averaging off for this run, where we hold the board; return it as it is."""
+    """Switch the sensors' averaging off for this run, where it governs; return the board."""
     if control is None:
         print_warning("--fast-sensors changes the board, and this run only measures; left as it is")
         return board

@@ -161,7 +161,7 @@ def plant(root: Path, name: str) -> Path:
 
 
 def faults_of(name: str) -> dict[Path, str]:
-    """Return what fails in the board `name` of tests/data: path under its root, name of the errno."""
+    """Return what fails in the board `name` of tests/data: path and name of the errno."""
     found, folder = {}, Path()
     for line in (BOARDS / f"{name}.tree").read_text().splitlines():
         if line.startswith("["):

@@ -1,4 +1,4 @@
-"""How far behind the sensors are: conversions are averaged in the chip, and that is a time constant.
+"""How far behind the sensors are: the chip averages conversions, and that is a time constant.
 
 An INA3221 averages recursively, new = old + (reading - old) / N at each conversion, which is a
 low-pass of time constant N cycles. Stock L4T 36 sets N = 512: about 0.4 s.
@@ -71,7 +71,7 @@ def _cycle_s(interval_ms: int | None, samples: int) -> float:
     """Return one cycle, from the interval as the driver tells it.
 
     NVIDIA's driver leaves the averaging out of the interval, mainline's has it in. Only one that is
-    longer than any cycle can be is surely mainline's; a doubtful one is taken for the slower sensor.
+    longer than any cycle can be is surely mainline's; a doubtful one is taken for the slower.
     """
     if interval_ms is None or interval_ms < 0:
         return CYCLE_S

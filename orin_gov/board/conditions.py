@@ -62,7 +62,7 @@ def read_conditions(root: Path, gpu: Gpu | None) -> Conditions:
 
 
 def read_temperatures(root: Path) -> dict[str, float | None]:
-    """Return degrees Celsius by zone (`cpu`, `gpu`, `tj` ...); None where a domain is switched off."""
+    """Return degrees Celsius by zone (`cpu`, `gpu`, `tj` ...); None where one is switched off."""
     found: dict[str, float | None] = {}
     for zone in sorted((root / "sys/class/thermal").glob("thermal_zone*")):
         kind = read_text(zone / "type")
@@ -73,7 +73,7 @@ def read_temperatures(root: Path) -> dict[str, float | None]:
 
 
 def read_over_current(root: Path) -> dict[str, int | None]:
-    """Return events since boot by counter (`oc1` ...): OC1 is under-voltage, OC2 power, OC3 current.
+    """Return events since boot by counter: oc1 is under-voltage, oc2 power, oc3 current.
 
     The clock is about halved for a millisecond at each, and cur_freq does not show it.
     """

@@ -1,7 +1,7 @@
 """Reading the small text files of sysfs: missing is None, a wrong value an error that says so.
 
-A file may hang: a sensor whose bus does not answer blocks its reader in the kernel. Whatever is read
-here is waited for `PATIENCE_S` at most; `read_now` alone waits for ever.
+A file may hang: a sensor whose bus does not answer blocks its reader in the kernel. Whatever is
+read here is waited for `PATIENCE_S` at most; `read_now` alone waits for ever.
 """
 
 import errno
@@ -13,7 +13,7 @@ from pathlib import Path
 
 PATIENCE_S = 1.0
 LONGEST = 65536
-"""Bytes that are read of a file; sysfs gives 4,096 at most, nvpmodel's configuration is some 10 k."""
+"""Bytes that are read of a file; sysfs gives 4,096 at most, nvpmodel's file is some 10 k."""
 
 INTEGER = re.compile(rb"-?[0-9]{1,19}[ \t\n]*")
 LARGEST = 2**63 - 1
@@ -68,7 +68,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_int(path: Path) -> int | None:
-    """Return the file's single integer of 64 bits, or None where it cannot be read or holds none."""
+    """Return the file's single integer of 64 bits, or None where there is none to be read."""
     try:
         return parse_int(read_bytes(path))
     except OSError:

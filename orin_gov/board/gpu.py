@@ -10,10 +10,10 @@ from orin_gov.board.files import fault, parse_int, read_int, read_now, read_text
 from orin_gov.errors import BoardError
 
 GPU_NODE_NAMES = frozenset({"gv11b", "gp10b", "ga10b", "gb10b", "gpu"})
-"""What the device tree calls the GPU: TX2, Xavier, Orin and Thor by chip, Nano and JetPack 6 by kind."""
+"""What the device tree calls the GPU: by its chip, or on Nano and since JetPack 6 by its kind."""
 
 GPU_FOLDER = re.compile(r"([0-9a-f]+\.(gpu|g[apvb]1?[0-9]b)|gpu-gpc-\d+)")
-"""What the folder is called where it has no device node, as on Thor; gpu-nvd is its video engine."""
+"""Its folder where that has no device node, as on Thor; gpu-nvd is the video engine there."""
 
 LOAD_FILES = ("sys/devices/gpu.0/load", "sys/devices/platform/gpu.0/load")
 """Where the GPU's load may stand besides its own device."""
@@ -39,7 +39,7 @@ class Gpu:
     load_file: Path | None = None
 
     def read_range(self) -> Range:
-        """Return the effective range: where the two limits cross, the maximum wins, as in the kernel.
+        """Return the effective range: where the limits cross, the maximum wins, as in the kernel.
 
         Raises:
             BoardError: a limit cannot be read.

@@ -42,7 +42,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Journal:
-    """What the GPU's limits and the sensors were, and what we set since; read back after a crash."""
+    """What the GPU's limits and the sensors were, and what we set since; for after a crash."""
 
     path: Path
     root: Path

@@ -108,7 +108,7 @@ def family_of(module: str | None) -> Family | None:
 
 
 def known_total(labels: Collection[str]) -> tuple[str, ...] | None:
-    """Return the rails of the module's total by their labels alone, for a log that names no board."""
+    """Return the rails of the module's total by labels alone, for a log that names no board."""
     totals = {each for family in FAMILIES.values() for each in family.totals}
     fitting = [each for each in sorted(totals) if set(each) <= set(labels)]
     return fitting[0] if len(fitting) == 1 else None

@@ -59,7 +59,7 @@ def read_power_mode(root: Path, gpu_directory: Path | None) -> PowerMode | None:
 
 
 def parse_modes(text: str) -> Mapping[int, _Section]:
-    """Return the POWER_MODEL sections of a configuration by their number; anything else is skipped."""
+    """Return the POWER_MODEL sections of a configuration by their number, and nothing else."""
     modes: dict[int, _Section] = {}
     section: _Section | None = None
     for line in text.splitlines():

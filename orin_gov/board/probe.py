@@ -123,7 +123,7 @@ def _gpu_problems(board: Board) -> list[Problem]:
     if is_cooled(board.root, gpu):
         return [
             Problem(
-                "the GPU is too hot and its clock is capped; what its limits are otherwise is hidden",
+                "the GPU is too hot, its clock capped, and what its limits are otherwise hidden",
                 "let it cool, then try again",
             )
         ]

@@ -140,7 +140,7 @@ def _rails_of(layout: Layout, device: Path, folder: Path) -> Iterator[Rail]:
 
 
 def unreadable_labels(root: Path) -> list[Path]:
-    """Return the label files that are there but cannot be read, as on JetPack 4 and 5 without root."""
+    """Return the label files that cannot be read though there, as on JetPack 4 and 5."""
     return [
         label
         for layout, _, folder in find_chips(root)

@@ -116,6 +116,6 @@ def _condition_lines(board: "Board") -> Iterator[str]:
     if not board.resolves_phases:
         mend = " (--fast-sensors, as root, changes that for a run)" if board.can_be_quicker else ""
         yield (
-            f"sensors  average {board.averaging} readings and lag by {board.time_constant_s:.2g} s: "
-            f"phases cannot be told apart{mend}"
+            f"sensors  average {board.averaging} readings and lag by "
+            f"{board.time_constant_s:.2g} s: phases cannot be told apart{mend}"
         )

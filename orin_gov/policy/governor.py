@@ -117,7 +117,7 @@ class Governor:
     def set_points(
         self, points_hz: Sequence[int], told: str, advise: bool | None = None
     ) -> Decision:
-        """Go on with other operating points, because `told`; return the decision that replaces the last.
+        """Go on with other operating points, as `told`; return what replaces the last decision.
 
         The board's own governor is another one under another cap, so its baseline is measured anew.
         """

@@ -1,4 +1,4 @@
-"""Bad input: every file of every board, missing, empty, wrong, closed, failing, or hanging for ever.
+"""Bad input: every file of every board, missing, empty, wrong, closed, failing, or hanging.
 
 Whatever is put there: nothing crashes, nothing hangs, no zero stands for what was not read, and
 nothing is written but the board's own clocks.
@@ -83,7 +83,11 @@ def test_a_closed_file_is_told_with_its_mode_and_owner(tmp_path: Path) -> None:
     path.write_text("5\n")
     path.chmod(0o400)
     os.chown(path, 12345, -1) if os.geteuid() == 0 else None
-    ask = f"from pathlib import Path; from orin_gov.board.files import fault; print(fault(Path({str(path)!r})))"
+    ask = f"""
+from pathlib import Path
+from orin_gov.board.files import fault
+print(fault(Path({str(path)!r})))
+"""
     done = subprocess.run(
         without_rights([sys.executable, "-c", ask]), capture_output=True, text=True, check=True
     )
@@ -129,9 +133,14 @@ def look(root: Path) -> Board | None:
     """Look at everything the board room looks at; what comes out must make sense."""
     try:
         board = open_board(root)
+<<<<<<< HEAD
     except BoardError as error:
-        assert str(error)
+        assert str(error)  # noqa: PT017 - either outcome is right, silence is not
         return None
+=======
+    except BoardError:
+        return None  # no Jetson any more
+>>>>>>> board
     for problem in board.problems():
         assert problem.what
         assert problem.mend
@@ -202,6 +211,7 @@ def test_each_single_file_that_hangs_is_got_over(tmp_path: Path, monkeypatch) ->
 LOOK_WITH_FAULTS = """
 import ctypes, errno, os, sys
 from pathlib import Path
+import pytest
 sys.path[:0] = sys.argv[1:3]
 import test_bad_files
 root = Path(sys.argv[3])
@@ -211,10 +221,9 @@ looks = 0
 for number, path in enumerate(test_bad_files.files_of(root)):
     code = getattr(errno, test_bad_files.ERRNOS[number % len(test_bad_files.ERRNOS)])
     shim.fault_set(os.fsencode(path), code)
-    try:
-        assert path.read_bytes() is None
-    except OSError as error:
-        assert error.errno == code, error
+    with pytest.raises(OSError) as failed:
+        path.read_bytes()
+    assert failed.value.errno == code
     test_bad_files.look(root)
     looks += 1
 shim.fault_set(b"", 0)

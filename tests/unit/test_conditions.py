@@ -1,4 +1,4 @@
-"""What a figure was measured under: power modes, memory clock, temperatures, over-current events."""
+"""What a figure was measured under: power mode, memory clock, heat, over-current events."""
 
 from pathlib import Path
 

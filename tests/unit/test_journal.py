@@ -347,7 +347,7 @@ def test_a_sensor_that_cannot_be_put_back_costs_the_clock_nothing(
     (journal.gpu.directory / "max_freq").write_text(str(MIDDLE))
     file.write_text("1\n")
     file.chmod(0o444)
-    with pytest.raises(BoardError, match="cannot restore .*samples: Permission denied"):
+    with pytest.raises(BoardError, match=r"cannot restore .*samples: Permission denied"):
         restore(noted)
     assert limits(journal.gpu.directory) == (str(LOW), str(TOP))
     assert noted.path.exists()

@@ -1,8 +1,6 @@
 """The plant's physics: what must hold at every clock, and what the shipped board promises."""
 
 import dataclasses
-import math
-import re
 
 import pytest
 from hypothesis import given
@@ -46,11 +44,9 @@ def test_every_shipped_board_loads_under_its_own_name(name: str) -> None:
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_constant_has_a_source_with_its_kind_of_evidence(name: str) -> None:
     board = load_board(name)
-    for field in dataclasses.fields(board.constants):
-        key = re.sub(r"^voltage_(floor|linear|quadratic)_.*", "voltage", field.name)
-        assert key in board.sources
-    for key in ("laws", "rails.static_w", "rails.leak_w", "rails.dynamic_split"):
-        assert key in board.sources
+    named = {field.name for field in dataclasses.fields(board.constants)}
+    named |= {f"rails.static_w.{rail.label}" for rail in board.rails}
+    assert {*named, "laws", "modes", "rails.shares", "rails.voltage_v"} <= set(board.sources)
     for text in board.sources.values():
         assert text.startswith(("measured: ", "derived: ", "assumed: "))
 
@@ -64,25 +60,19 @@ def test_vddq_is_no_part_of_the_module_total() -> None:
     assert tuple(rail.label for rail in BOARD.module_rails) == MODULE
 
 
-def test_the_rails_static_and_dynamic_parts_add_up_to_the_fit() -> None:
-    assert math.isclose(sum(rail.static_w for rail in BOARD.module_rails), 12.2, abs_tol=1e-9)
-    assert math.isclose(sum(rail.leak_w for rail in BOARD.module_rails), 0.5)
-    assert math.isclose(sum(rail.dynamic_split for rail in BOARD.module_rails), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("megahertz", "relative"),
-    [(306, 1.0), (612, 1.0), (714, 1.015), (918, 1.061), (1122, 1.118), (1300, 1.176)],
-)
-def test_the_voltage_curve_is_the_published_fit(megahertz: float, relative: float) -> None:
-    assert BOARD.voltage(megahertz * 1e6) == pytest.approx(relative, abs=0.001)
+def test_the_voltage_has_a_floor_and_then_only_rises() -> None:
+    volts = [BOARD.voltage(hz) for hz in BOARD.frequencies_hz]
+    assert volts[0] == volts[1] == 1.0
+    assert volts == sorted(volts)
+    # Squared, the published fits give 1.38 (decoding) to 2.10 (fp32 training) at the top clock.
+    assert 1.38 <= volts[-1] ** 2 <= 2.10
 
 
 @given(laws)
 def test_a_lower_clock_never_makes_a_phase_shorter(law: PhaseLaw) -> None:
     stretches = [BOARD.stretch(law, clock_hz) for clock_hz in BOARD.frequencies_hz]
     assert stretches == sorted(stretches, reverse=True)
-    assert stretches[-1] == 1.0
+    assert stretches[-1] == pytest.approx(1.0)
 
 
 @given(laws, clocks)

@@ -1,8 +1,8 @@
 """Logs of tegrastats: what each release writes, and the time its lines are given."""
 
-import itertools
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,8 @@ XAVIER_JP4 = (
 NANO_JP6 = (
     "06-12-2026 00:05:45 RAM 2070/7607MB (lfb 37x4MB) SWAP 176/3804MB (cached 1MB) "
     "CPU [58%@1728,60%@1728] EMC_FREQ 0%@2133 GR3D_FREQ 0%@[1007] NVDEC off VIC off APE 200 "
-    "cpu@47.593C gpu@46.937C VDD_IN 5950mW/5900mW VDD_CPU_GPU_CV 1794mW/1700mW VDD_SOC 1435mW/1435mW"
+    "cpu@47.593C gpu@46.937C VDD_IN 5950mW/5900mW VDD_CPU_GPU_CV 1794mW/1700mW "
+    "VDD_SOC 1435mW/1435mW"
 )
 AGX_JP6 = (
     "03-01-2025 10:00:00 RAM 9000/62841MB (lfb 4x4MB) EMC_FREQ 1%@3199 GR3D_FREQ 80%@[0,1295] "
@@ -126,7 +127,7 @@ def test_lines_of_one_second_are_spread_evenly_over_it(
 def test_time_goes_on_and_stays_near_the_stamps(seconds: list[int]) -> None:
     times = spread(seconds)
     assert times[0] == 0
-    assert all(after > before for before, after in itertools.pairwise(times))
+    assert all(after > before for before, after in pairwise(times))
     assert all(
         abs(time - (second - seconds[0])) <= 1 for time, second in zip(times, seconds, strict=True)
     )

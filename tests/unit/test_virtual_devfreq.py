@@ -26,7 +26,7 @@ class Rig:
     def __init__(self, root: Path) -> None:
         build_tree(BOARD, root)
         self.directory = devfreq_directory(BOARD, root)
-        self.devfreq = Devfreq(BOARD, self.directory, TICK_NS, random.Random(1))
+        self.devfreq = Devfreq(BOARD, self.directory, random.Random(1))
         self.now_ns = 0
 
     def tick(self, count: int = 1) -> None:

@@ -93,10 +93,12 @@ def test_the_hwmon_class_links_lead_to_the_chips(root: Path) -> None:
     assert all(link.is_symlink() and not os.readlink(link).startswith("/") for link in links)
 
 
-def test_rails_at_rest_read_as_their_static_power(root: Path) -> None:
+def test_rails_at_rest_read_as_the_plant_idling_at_the_lowest_clock(root: Path) -> None:
+    idle_w = BOARD.rail_power_w(BOARD.laws["idle"], BOARD.frequencies_hz[0])
     for rail in BOARD.rails:
         millivolts, milliamperes = (int(path.read_text()) for path in rail_files(rail, root))
-        assert millivolts * milliamperes * 1e-6 == pytest.approx(rail.static_w, rel=0.05)
+        quantum_w = 0.021 * rail.voltage_v
+        assert millivolts * milliamperes * 1e-6 == pytest.approx(idle_w[rail.label], abs=quantum_w)
 
 
 def test_the_shunts_are_the_2_milliohm_of_the_module(root: Path) -> None:
