@@ -11,15 +11,16 @@ RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 SHARE := $(VENV)/share/orin_gov
 REVIEWS := movieReviewSnippets_GroundTruth.txt
+IN_RIG := $(abspath $(RUN)) -m pytest -p no:cacheprovider --color=no
 BENCHES := $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv demo test bench lint clean
+.PHONY: help venv demo test test-kernel test-aarch64 bench lint clean
 .DELETE_ON_ERROR:
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 venv: $(INSTALLED) $(SHARE)/$(REVIEWS) ## install everything into .venv, and nothing outside it
 
@@ -34,6 +35,18 @@ demo: venv ## fine-tune a real model, governed on a virtual board (about two min
 
 test: venv ## run the tests
 	@$(RUN) -m pytest
+
+# A kernel of our own and a foreign root take minutes to make: both stay until removed by hand.
+test-kernel: venv ## run the tests that need a real kernel, in one (User-Mode Linux; built once)
+	@tests/kernel/setup.sh .kernel
+	@echo "On a real kernel, in virtual time:"
+	@tests/kernel/run.sh .kernel --virtual-time -- $(IN_RIG) tests/kernel
+	@echo "On a real kernel, in real time:"
+	@tests/kernel/run.sh .kernel -- $(IN_RIG) tests/unit/test_sampler.py tests/unit/test_actuator.py
+
+test-aarch64: venv ## run the unit tests for aarch64, the Jetsons' own, under emulation
+	@tests/aarch64/setup.sh .aarch64 $(RUN)
+	@tests/aarch64/run.sh .aarch64 -m pytest -p no:cacheprovider tests/unit
 
 bench: venv ## run every bench; fails if one does
 	@failed=; for name in $(BENCHES); do \

@@ -27,7 +27,7 @@ from bench._figures import Figure, parser, publish
 from orin_gov._sampler import Sampler
 from orin_gov.energy import CYCLE_NS, EnergyTimeline
 from orin_gov.phases import PHASES
-from orin_gov.supervisor import GAP_NS, SAMPLE_PERIOD_NS
+from orin_gov.supervisor import GAP_NS, SAMPLE_PERIOD_NS, VOLTAGE_EVERY
 from orin_gov.virtual.ina3221 import Rails
 from orin_gov.virtual.plant import BoardModel, load_board
 from orin_gov.virtual.tree import build_tree, rail_files
@@ -79,7 +79,7 @@ def make_load(seconds: float, begin_ns: int) -> Load:
 
 
 class Plant(threading.Thread):
-    """Plays the load on the board's rails at the top clock; `truth_j` is the energy of each phase."""
+    """Plays the load on the board's rails at the top clock; `truth_j` is each phase's energy."""
 
     def __init__(self, board: BoardModel, root: Path, load: Load) -> None:
         super().__init__()
@@ -154,7 +154,9 @@ def measure(board: BoardModel, root: Path, seconds: float) -> tuple[Load, Plant,
     load = make_load(seconds, time.monotonic_ns() + LEAD_NS)
     files = [rail_files(rail, root) for rail in board.module_rails]
     plant, poller = Plant(board, root, load), Poller(files)
-    sampler = Sampler([(str(v), str(i)) for v, i in files], SAMPLE_PERIOD_NS, GAP_NS)
+    sampler = Sampler(
+        [(str(v), str(i)) for v, i in files], SAMPLE_PERIOD_NS, GAP_NS, 8192, VOLTAGE_EVERY
+    )
     timeline = EnergyTimeline(tuple(rail.label for rail in board.module_rails), CYCLE_NS)
     measured: list[Floats] = []
     for thread in (sampler, plant, poller):
@@ -212,7 +214,7 @@ def figures(load: Load, plant: Plant, joules: Floats, poller: Poller) -> list[Fi
 
 
 def _worst(by_phase: dict[str, float]) -> float:
-    return max(abs(value) for value in by_phase.values())
+    return float(max(abs(value) for value in by_phase.values()))
 
 
 def main() -> int:

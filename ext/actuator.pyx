@@ -19,6 +19,7 @@ class Transition(NamedTuple):
     """One request and what became of it; times are CLOCK_MONOTONIC, frequencies in Hz.
 
     requested_ns: when it was asked for
+    begun_ns:     when the thread went about the writes
     issued_ns:    when both writes had returned
     achieved_ns:  when cur_freq was first read within the range; None = not before the timeout
     achieved_hz:  the last cur_freq read; None = unreadable
@@ -26,6 +27,7 @@ class Transition(NamedTuple):
     """
 
     requested_ns: int
+    begun_ns: int
     issued_ns: int
     achieved_ns: int | None
     min_hz: int
@@ -158,6 +160,7 @@ cdef class Actuator:
         while self._pop(&change):
             transitions.append(Transition(
                 change.requested_ns,
+                change.begun_ns,
                 change.issued_ns,
                 change.achieved_ns if change.achieved else None,
                 change.min_hz,
@@ -234,6 +237,7 @@ cdef class Actuator:
     cdef void _loop(self) noexcept nogil:
         cdef Change change
         while self._take(&change):
+            change.begun_ns = now_ns()
             change.error = write_both(&self._paths, change.min_hz, change.max_hz).error
             change.issued_ns = now_ns()
             await_achieved(&self._paths, self._timeout_ns, &change)

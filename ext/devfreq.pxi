@@ -24,6 +24,7 @@ cdef struct Failure:
 
 cdef struct Change:
     int64_t requested_ns
+    int64_t begun_ns
     int64_t issued_ns
     int64_t achieved_ns
     int64_t min_hz

@@ -19,7 +19,7 @@ include "rail.pxi"
 cdef enum:
     STOP_CHECK_NS = 50000000  # the longest sleep, so that stop() is noticed at any period
     CPU_EVERY = 16  # this clock is a system call, a tenth of the cost of a sweep
-    SLOW_NS = 100000  # a sweep that takes longer waits for a bus, which others use as well
+    SLOW_NS = 200000  # a sweep that takes half of it waits for a bus, which others use as well
     SMOOTH = 8  # the cost of a sweep is averaged over about so many
 
 
@@ -287,10 +287,15 @@ cdef class Sampler:
 
     cdef int64_t _affordable_period(self, int64_t cost_ns) noexcept nogil:
         """Return the whole number of periods to the next deadline, given what a sweep cost."""
+        cdef int64_t wanted_ns
+        # One read that hung says nothing about the next: the average at most doubles in a while.
+        cost_ns = min(cost_ns, max(SLOW_NS, 2 * self._cost_ns))
         self._cost_ns += (cost_ns - self._cost_ns) // SMOOTH
-        if self._cost_ns <= SLOW_NS or 2 * self._cost_ns <= self._period_ns:
+        if self._cost_ns < SLOW_NS // 2:
             return self._period_ns
-        return (2 * self._cost_ns - 1) // self._period_ns * self._period_ns + self._period_ns
+        # A rail of which every reading times out must not make holes of the others.
+        wanted_ns = min(2 * self._cost_ns, self._gap_ns // 2)
+        return max(1, (wanted_ns - 1) // self._period_ns + 1) * self._period_ns
 
     cdef bint _wait(self, int64_t deadline_ns) noexcept nogil:
         """Sleep until the deadline; False as soon as the sampler is told to stop."""

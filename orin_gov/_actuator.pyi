@@ -3,6 +3,7 @@ from typing import NamedTuple, final
 
 class Transition(NamedTuple):
     requested_ns: int
+    begun_ns: int
     issued_ns: int
     achieved_ns: int | None
     min_hz: int

@@ -28,9 +28,9 @@ class EnergyTimeline:
     """Cumulative energy by rail over the last two minutes, from the sampler's drained samples.
 
     `cycle_ns` is the sensors' conversion cycle; 0 takes a reading for the power at its very moment.
-    A reading shows the mean over a cycle, and does so for the next cycle: it is late by one cycle on
-    average, half of it each, and times are corrected by that. What a step of the power has blurred
-    is put back by `between`.
+    A reading shows the mean over a cycle, and does so for the next cycle: it is late by one cycle
+    on average, half of it each, and times are corrected by that. What a step of the power has
+    blurred is put back by `between`.
     """
 
     def __init__(self, rails: tuple[str, ...], cycle_ns: int = 0) -> None:

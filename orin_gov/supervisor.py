@@ -42,6 +42,9 @@ GAP_NS = 100_000_000
 STALLED_NS = 10_000_000_000
 """An engine that has not ticked for so long hangs in a file of the board."""
 
+VOLTAGE_EVERY = 2
+"""Sweeps between two readings of a voltage: it changes once a conversion, and little."""
+
 VIRTUAL = "virtual:"
 
 
@@ -145,7 +148,7 @@ class _Run:
     def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool) -> int:
         """Measure and govern until the workload ends; put the board back; sum up."""
         rails = [rail.sampler_files for rail in self._board.rails]
-        sampler = Sampler(rails, SAMPLE_PERIOD_NS, GAP_NS)
+        sampler = Sampler(rails, SAMPLE_PERIOD_NS, GAP_NS, voltage_every=VOLTAGE_EVERY)
         engine = Engine(
             self._board,
             ring,

@@ -146,7 +146,11 @@ class Simulation:
         begin_s = self._clock.now_s
         while self._steps < self._job.steps:
             self._pause()
-            part = self._pinned_steps(gathering) if self._clock.is_settled else self._free_steps(gathering.is_over_with)
+            part = (
+                self._pinned_steps(gathering)
+                if self._clock.is_settled
+                else self._free_steps(gathering.is_over_with)
+            )
             if gathering.add(part):
                 phases, clock = self._job.phases, self._clock
                 return gathering.window(phases, self._rails, clock.pinned_hz, begin_s, clock.now_s)

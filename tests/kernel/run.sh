@@ -30,15 +30,17 @@ init=$work/init
   # The repository may itself lie in the host's /tmp, so the temporary folder is another one.
   echo 'mkdir /run/tmp; export TMPDIR=/run/tmp'
   echo 'mount -t devpts pts /dev/pts; mount -t tmpfs shm /dev/shm'
-  echo 'for name in ina3221 nvhost_podgov orin_sim; do insmod /run/rig/$name.ko || exit; done'
+  echo 'for name in nvhost_podgov orin_sim; do insmod /run/rig/$name.ko || exit; done'
   printf '%q ' "$@"; echo
   echo 'echo "rig-exit-status $?"'
   echo '/bin/busybox poweroff -f'
 } > "$init"
 chmod 755 "$work" "$init"
 timeout "${RIG_TIMEOUT:-300}" "$dest/linux" mem="${RIG_MEM:-1G}" root=/dev/root rootfstype=hostfs \
-  rootflags=/ ro dtb="$dest/orin.dtb" init="$init" con=null con0=fd:0,fd:1 quiet "${time[@]}" \
-  </dev/null 2>&1 | tr -d '\r' | awk '
+  rootflags=/ ro dtb="$dest/orin.dtb" init="$init" con=null con0=fd:0,fd:1 quiet \
+  "${time[@]}" \
+  </dev/null 2>&1 | awk -W interactive '
+    {sub(/\r/, "")}
     /^rig-exit-status /{status=$2; seen=1; next}
     /channel type|setup_one_line|^reboot: System halted/{next}
     {print; fflush()}

@@ -16,7 +16,7 @@ if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
 fi
 source=$dest/linux-source-6.1
 kernel=(make -s -C "$source" ARCH=um "O=$dest/build")
-config=$(sha256sum "$here/uml.config" "$here/setup.sh" | sha256sum)
+config=$(sha256sum < "$here/uml.config")
 if [ "$(cat "$dest/config" 2>/dev/null)" != "$config" ]; then
   [ -d "$source" ] || tar -C "$dest" -xf /usr/src/linux-source-6.1.tar.xz
   "${kernel[@]}" allnoconfig KCONFIG_ALLCONFIG="$here/uml.config"
@@ -27,5 +27,5 @@ fi
 mkdir -p "$dest/module"
 cp "$here"/module/* "$dest/module/"
 "${kernel[@]}" "M=$dest/module" modules
-cp "$dest/build/drivers/hwmon/ina3221.ko" "$dest"/module/*.ko "$dest/"
+cp "$dest"/module/*.ko "$dest/"
 dtc -q -I dts -O dtb -o "$dest/orin.dtb" "$here/orin.dts"

@@ -249,7 +249,8 @@ def test_a_request_is_written_and_watched_until_the_clock_is_there(tmp_path: Pat
         (transition,) = finish(actuator)
     assert (tmp_path / "max_freq").read_text() == f"{HIGH}\n"
     assert transition.achieved_ns is not None
-    assert begin_ns <= transition.requested_ns <= transition.issued_ns <= transition.achieved_ns
+    assert begin_ns <= transition.requested_ns <= transition.begun_ns <= transition.issued_ns
+    assert transition.issued_ns <= transition.achieved_ns
     assert raised_ns <= transition.achieved_ns <= time.monotonic_ns()
     assert (transition.min_hz, transition.max_hz) == (MIDDLE, HIGH)
     assert (transition.achieved_hz, transition.errno) == (HIGH, 0)

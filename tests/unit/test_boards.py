@@ -2,7 +2,6 @@
 
 `python tests/unit/test_boards.py` writes what the doctor says anew.
 """
-# ruff: noqa: E501  (one line a board: the table that it is)
 
 import argparse
 import contextlib

@@ -172,3 +172,63 @@ def test_a_rail_that_just_failed_is_waited_for_and_a_silent_one_is_not() -> None
     silent = timeline(record(both, 400, lambda i, rail: rail == 1 and i >= 98), 10)
     assert silent.covered_until_ns == START_NS + 399 * PERIOD_NS
     assert timeline(record(both, 9)).covered_until_ns == START_NS + 8 * PERIOD_NS
+
+
+# Sensors that show the mean over a conversion cycle, until the next one is over.
+
+CYCLE_NS = 6_600_000
+
+
+def converted(power_w: Sequence[float], length_ns: int, period_ns: int) -> Samples:
+    """Return the samples of one rail whose power is each of `power_w` for `length_ns`."""
+    edges = START_NS + length_ns * np.arange(len(power_w) + 1)
+    energy = np.concatenate([[0.0], np.cumsum(np.array(power_w) * length_ns * 1e-9)])
+    ends = np.arange(START_NS + 2_000_000, edges[-1], CYCLE_NS)
+    shown = np.diff(np.interp(ends - START_NS, edges - START_NS, energy)) / (CYCLE_NS * 1e-9)
+    t_ns = np.arange(ends[1], edges[-1], period_ns)
+    read = shown[np.searchsorted(ends[1:], t_ns, side="right") - 1]
+    joules = np.concatenate([[0.0], np.cumsum(0.5 * (read[1:] + read[:-1]) * period_ns * 1e-9)])
+    return Samples(t_ns, read[:, None], joules[:, None], np.zeros((len(t_ns), 1)))
+
+
+def phases_of(found: EnergyTimeline, length_ns: int, n: int) -> npt.NDArray[np.float64]:
+    """Return the joules of the n phases but the first two and the last two."""
+    edges = START_NS + length_ns * np.arange(2, n - 1)
+    return found.between(np.stack([edges[:-1], edges[1:]], axis=1))[:, 0]
+
+
+@pytest.mark.parametrize("period_ns", [1_000_000, 2_000_000, 5_000_000])
+def test_phases_keep_their_energy_though_readings_are_late_and_blurred(period_ns: int) -> None:
+    # 101.3 ms: edges fall anywhere within a conversion.
+    power_w, length_ns = [13.0, 30.0, 37.0, 24.0] * 60, 101_300_000
+    samples = converted(power_w, length_ns, period_ns)
+    late, true = EnergyTimeline(("rail",)), EnergyTimeline(("rail",), CYCLE_NS)
+    late.append(samples)
+    true.append(samples)
+    for shift in range(4):
+        expected = power_w[2 + shift] * length_ns * 1e-9
+        mean = phases_of(true, length_ns, len(power_w))[shift::4].mean()
+        assert mean == pytest.approx(expected, rel=0.01)
+    worst = [
+        abs(phases_of(late, length_ns, len(power_w))[shift::4].mean() / power_w[2 + shift])
+        for shift in range(4)
+    ]
+    assert max(abs(joules / (length_ns * 1e-9) - 1) for joules in worst) > 0.03, "uncorrected"
+
+
+def test_what_is_not_followed_by_readings_yet_is_not_covered() -> None:
+    found = EnergyTimeline(("rail",), CYCLE_NS)
+    samples = converted([10.0] * 5, 100_000_000, 5_000_000)
+    found.append(samples)
+    assert found.covered_until_ns == samples.t_ns[-1] - found.lag_ns
+    assert found.lag_ns >= 2 * CYCLE_NS
+
+
+def test_no_step_is_looked_for_across_a_hole() -> None:
+    samples = converted([10.0] * 3 + [30.0] * 3, 100_000_000, 5_000_000)
+    missing = np.where(samples.t_ns > START_NS + 300_000_000, 1e6, 0.0)[:, None]
+    corrected, plain = EnergyTimeline(("rail",), CYCLE_NS), EnergyTimeline(("rail",))
+    corrected.append(samples._replace(missing_ns=missing))
+    plain.append(samples._replace(missing_ns=missing, t_ns=samples.t_ns - CYCLE_NS))
+    edges = spans((200, 300), (300, 400))
+    np.testing.assert_allclose(corrected.between(edges), plain.between(edges))

@@ -38,8 +38,8 @@ static s64 propose(s64 load, s64 top_khz)
 static int podgov_target(struct devfreq *df, unsigned long *freq)
 {
 	struct devfreq_dev_status *st = &df->last_status;
-	unsigned long *table = df->profile->freq_table;
-	unsigned int i, n = df->profile->max_state;
+	unsigned long *table = df->freq_table;
+	unsigned int i, n = df->max_state;
 	s64 load, khz = target_khz;
 	int err = devfreq_update_stats(df);
 
@@ -72,7 +72,7 @@ static int podgov_event(struct devfreq *df, unsigned int event, void *data)
 {
 	switch (event) {
 	case DEVFREQ_GOV_START:
-		target_khz = average_khz = df->profile->freq_table[0] / 1000;
+		target_khz = average_khz = df->freq_table[0] / 1000;
 		cycles_khz = 0;
 		changed = 0;
 		devfreq_monitor_start(df);

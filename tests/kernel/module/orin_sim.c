@@ -64,6 +64,7 @@ static u64 p_gpu_mw = 4000;		/* filtered */
 static u64 energy_uj, work_units;	/* truth, for the tests */
 static u64 st_busy_ns, st_total_ns;
 static struct dev_pm_qos_request sim_cap;	/* as a thermal zone's cooling sets it */
+static unsigned long sim_cap_hz;
 
 static unsigned int sim_util(void)	/* permille of the current capacity */
 {
@@ -207,7 +208,7 @@ static DEVICE_ATTR_RO(sim_truth);
 
 static ssize_t sim_cap_show(struct device *d, struct device_attribute *a, char *b)
 {
-	return sysfs_emit(b, "%lu\n", 1000UL * dev_pm_qos_read_value(d, DEV_PM_QOS_MAX_FREQUENCY));
+	return sysfs_emit(b, "%lu\n", sim_cap_hz);
 }
 
 /* Hz, 0 = none */
@@ -217,9 +218,11 @@ static ssize_t sim_cap_store(struct device *d, struct device_attribute *a,
 	unsigned long hz;
 	int ret = kstrtoul(b, 0, &hz);
 
-	if (!ret)
-		ret = dev_pm_qos_update_request(&sim_cap, hz ? hz / 1000 :
-						PM_QOS_MAX_FREQUENCY_DEFAULT_VALUE);
+	if (ret)
+		return ret;
+	sim_cap_hz = hz;
+	ret = dev_pm_qos_update_request(&sim_cap, hz ? hz / 1000 :
+					PM_QOS_MAX_FREQUENCY_DEFAULT_VALUE);
 	return ret < 0 ? ret : n;
 }
 static DEVICE_ATTR_RW(sim_cap);
