@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from orin_gov.board.conditions import read_temperatures
 from orin_gov.board.probe import Board
-from orin_gov.board.thermal import read_gpu_temperature_c
 from orin_gov.errors import OrinGovError, UsageError
 from orin_gov.policy.sweep import ALL_MEASURED, Stop, Sweep, plan
 from orin_gov.policy.window import Window
@@ -178,7 +178,7 @@ def _launch(wanted: Characterization, target: Target, path: Path) -> tuple[int, 
 
     def decide(board: Board, points: tuple[int, ...]) -> Sweep:
         def thermometer() -> float | None:
-            return read_gpu_temperature_c(board.root)
+            return read_temperatures(board.root).get("gpu")
 
         title = board.identity.title
         open_directory(path, wanted.manifest(title, [target.name]))

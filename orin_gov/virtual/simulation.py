@@ -307,7 +307,8 @@ class Simulation:
     def _leak_w(self, hz: int) -> Floats:
         """What each rail leaks beyond the table's reference temperature."""
         board = self._board
-        return self._leaks * (board.leakage_w(hz, self.temperature_c) - board.leakage_w(hz))
+        reference_w = self._table(hz).leakage_w
+        return self._leaks * (board.leakage_w(hz, self.temperature_c) - reference_w)
 
 
 def _sums(places: npt.NDArray[np.int64], values: Floats, n: int) -> Floats:

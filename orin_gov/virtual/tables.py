@@ -13,6 +13,9 @@ Floats = npt.NDArray[np.float64]
 BLOCK = 256
 """Steps are drawn so many at a time."""
 
+_KEPT = 3
+"""So many blocks stay at hand, while steps are taken in order."""
+
 
 class Table:
     """Each kind of step at one clock and the reference temperature, worked out when first needed.
@@ -25,6 +28,7 @@ class Table:
 
     def __init__(self, board: BoardModel, job: Job, clock_hz: int) -> None:
         self._board, self._job, self._clock_hz = board, job, clock_hz
+        self.leakage_w = board.leakage_w(clock_hz)
         shape = len(job.kinds), len(job.phases)
         self.time_s, self.load = np.zeros(shape), np.zeros(shape)
         self.power_w = np.zeros((*shape, len(board.rails)))
@@ -77,7 +81,6 @@ class StepStream:
         """The steps from number `start` on, n of them."""
         first, last = start // BLOCK, (start + n - 1) // BLOCK
         blocks = [self._block(index) for index in range(first, last + 1)]
-        self._blocks = {index: self._blocks[index] for index in range(first, last + 1)}
         part = slice(start - first * BLOCK, start - first * BLOCK + n)
         if len(blocks) == 1:
             one = blocks[0]
@@ -90,6 +93,7 @@ class StepStream:
 
     def _block(self, index: int) -> Steps:
         if index not in self._blocks:
+            self._blocks.pop(index - _KEPT, None)
             job, rng = self._job, np.random.default_rng((self._seed, index))
             stalled = rng.random(BLOCK) < job.stall_share
             self._blocks[index] = Steps(

@@ -24,6 +24,10 @@ def measured(path):
     return [(row["target_hz"], row["round"]) for row in map(json.loads, lines)]
 
 
+def launched(path):
+    return len(list(path.glob("launch-*")))
+
+
 def pixels(path):
     """The unpacked scan lines of a PNG: all alike where nothing is drawn."""
     data, place, packed = path.read_bytes(), 8, b""
@@ -49,24 +53,33 @@ def test_a_workload_is_swept_and_drawn(orin_gov, tmp_path):
         assert text in drawn
 
 
-def test_a_script_is_started_until_all_is_measured_and_then_no_more(orin_gov, script, tmp_path):
+def test_a_script_is_swept_as_it_runs_and_gone_on_with(orin_gov, script, tmp_path):
     words = [
         "characterize", "--board", VIRTUAL, "--freqs", "306,1300", "--repeats", 1,
-        "--epoch", "1s", "--output", "run", script(STEPS), 60,
+        "--epoch", "1s", "--output", "run", script(STEPS), 200,
     ]  # fmt: skip
     done = orin_gov(*words)
     run = tmp_path / "run"
     assert done.returncode == 0, done.stderr
-    assert {target for target, _ in measured(run)} == {None, 306_000_000, 1_300_500_000}
+    stops = measured(run)
+    assert {target for target, _ in stops} == {None, 306_000_000, 1_300_500_000}
     summary = json.loads((run / "summary.json").read_text())
     assert (summary["left"], list(summary["curves"])) == (0, ["script.py"])
     own, low, top = summary["curves"]["script.py"]
     assert (own["target_hz"], low["rounds"]) == (None, 1)
     assert low["time_s"] > 1.2 * top["time_s"]
     assert low["power_w"] < top["power_w"]
-    launches = sorted(each.name for each in run.glob("launch-*"))
+
+    launches = launched(run)
     assert orin_gov(*words).returncode == 0
-    assert sorted(each.name for each in run.glob("launch-*")) == launches
+    assert launched(run) == launches  # all was measured: the script is not run again
+
+    file = run / "measurements.jsonl"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    (run / "summary.json").unlink()
+    assert orin_gov(*words).returncode == 0
+    assert measured(run) == stops
+    assert launched(run) > launches
 
 
 def test_a_script_that_fails_ends_the_sweep_with_its_code(orin_gov, script):
