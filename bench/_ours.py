@@ -1,0 +1,52 @@
+"""What this project decides with: the tree alone, the tree verified, and the whole loop."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import resources
+
+from bench._rival import Plan, Rival, Search
+from orin_gov.policy.decider import Decider
+from orin_gov.policy.features import features_of
+from orin_gov.policy.governor import Governor
+from orin_gov.policy.objective import Objective
+from orin_gov.policy.tree import Policy, parse_policy, walk
+from orin_gov.policy.window import Window
+
+OURS = ("tree", "tree_verify", "loop")
+
+
+@cache
+def shipped_policy() -> Policy:
+    """The policy that ships with the package."""
+    shipped = resources.files("orin_gov.policy") / "default.json"
+    return parse_policy(shipped.read_text(encoding="utf-8"), str(shipped))
+
+
+def ours(name: str, points_hz: Sequence[int], objective: Objective) -> Decider:
+    """One of OURS over the given operating points."""
+    made: dict[str, Callable[[Policy, Sequence[int], Objective], Governor]] = {
+        "tree_verify": _TreeVerified,
+        "loop": Governor,
+    }
+    if name == "tree":
+        return Rival(points_hz, objective, _tree_alone(objective))
+    return made[name](shipped_policy(), points_hz, objective)
+
+
+def _tree_alone(objective: Objective) -> Plan:
+    """Where the tree leads from the last baseline window, without a look at what comes of it."""
+
+    def search(points: Sequence[int], baseline: Sequence[Window]) -> Search:
+        features = features_of(baseline[-1], points[-1], objective.max_slowdown)
+        leaf = walk(shipped_policy().trees[objective.name], features).leaf
+        return min(points, key=lambda hz: abs(hz - leaf.frequency_hz))
+        yield  # a generator that measures nothing
+
+    return search
+
+
+class _TreeVerified(Governor):
+    """The governor without its looks at neighbouring points."""
+
+    def _neighbour(self, target: int) -> int | None:
+        return None
