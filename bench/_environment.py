@@ -6,9 +6,9 @@ half at the new point; a cap that moves is told by `set_points`. What a step dra
 depends on the seed and its number alone, so that all deciders are compared on the same steps.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ NOISE = 0.006
 """Relative standard deviation of one step's time, and of its power (EnergyLLM's 11 replicates)."""
 
 Floats = npt.NDArray[np.float64]
+_Row = tuple[Segment, Costs, float, float]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Played:
     """What came of it. Arrays have one value for each step; `target` is 0 under podgov.
 
     `time_factor` and `energy_factor` are the noise that each step drew, so that other points'
-    costs of the very same steps can be told. Pauses are in `pause_s` and `pause_j` alone.
+    costs of the very same steps can be told. Pauses are in `pause_s` and `pause_j` alone. `think_s`
+    is how long each decision took: [decisions, 2], by the wall and of the processor.
     """
 
     job: TableJob
@@ -89,11 +91,11 @@ class _Run:
         draws = np.random.default_rng((seed, 1)).standard_normal((2, job.steps))
         self._time_factor = 1 + noise * draws[0]
         self._energy_factor = self._time_factor * (1 + noise * draws[1])
-        self._now_s = self._begin_s = self._pause_s = self._pause_j = 0.0
-        self._window: list[tuple[Segment, Costs, float, float]] = []
+        self._now_s = self._begin_s = self._window_s = self._pause_s = self._pause_j = 0.0
+        self._window: list[_Row] = []
         self._rows: list[tuple[float, float, int, int, bool]] = []
         self._epochs: list[Seen] = []
-        self._think_s: list[float] = []
+        self._think_s: list[tuple[float, float]] = []
 
     def go(self, decider: Decider) -> None:
         decision = decider.first()
@@ -130,22 +132,24 @@ class _Run:
         self._now_s += time_s
         if not changes:
             self._window.append((segment, costs[0], time_s, energy_j))
+            self._window_s += time_s
 
     def _begin_window(self) -> None:
         self._window.clear()
+        self._window_s = 0.0
         self._begin_s = self._now_s
 
     def _is_over(self, state: State) -> bool:
         during = getattr(self._epoch, "during", None)
         epoch: Epoch = during(state) if during else self._epoch
-        return epoch.is_over(len(self._window), sum(row[2] for row in self._window))
+        return epoch.is_over(len(self._window), self._window_s)
 
     def _ask(self, decider: Decider, decision: Decision, index: int) -> Decision:
         window = self._measure(decision.target_hz)
-        begin_s = perf_counter()
+        begin_s, begin_cpu_s = perf_counter(), thread_time()
         outcome = decider.outcome(window)
         new = decider.decide(window)
-        self._think_s.append(perf_counter() - begin_s)
+        self._think_s.append((perf_counter() - begin_s, thread_time() - begin_cpu_s))
         done = len(self._rows)
         self._epochs.append(Seen(decision.state, window, outcome, new, index, done))
         self._begin_window()
@@ -156,9 +160,9 @@ class _Run:
         works = [segment.work for segment, _, _, _ in rows]
         times_s, joules = [row[2] for row in rows], [row[3] for row in rows]
         total_s = sum(times_s)
-        loads = [costs.load for _, costs, _, _ in rows]
-        clock_cycles = sum(costs.clock_hz * time_s for _, costs, time_s, _ in rows)
-        busy_s = sum((load or 0.0) * time_s for load, time_s in zip(loads, times_s, strict=True))
+        shares = _shares(rows)
+        load = _weighted(shares, lambda costs: costs.load)
+        clock_hz = _weighted(shares, lambda costs: costs.clock_hz)
         return Window(
             start_ns=round(self._begin_s * 1e9),
             end_ns=round(self._now_s * 1e9),
@@ -168,11 +172,11 @@ class _Run:
             work=sum(works),
             unit="unit of work",
             energy_j=sum(joules),
-            rail_energy_j=_sums([(row[1].rail_j, row[3] / row[1].energy_j) for row in rows]),
-            phase_time_s=_sums([(row[1].phase_s, row[2] / row[1].time_s) for row in rows]),
-            phase_energy_j=_sums([(row[1].phase_j, row[3] / row[1].energy_j) for row in rows]),
-            frequency_hz=clock_cycles / total_s,
-            load=None if None in loads else busy_s / total_s,
+            rail_energy_j=_sums([(costs.rail_j, n_j) for costs, _, n_j in shares]),
+            phase_time_s=_sums([(costs.phase_s, n_s) for costs, n_s, _ in shares]),
+            phase_energy_j=_sums([(costs.phase_j, n_j) for costs, _, n_j in shares]),
+            frequency_hz=clock_hz,
+            load=load,
             noise=relative_error(works, times_s),
             samples=[StepSample(*row) for row in zip(works, times_s, joules, strict=True)],
         )
@@ -193,6 +197,30 @@ class _Run:
             pause_j=self._pause_j,
             think_s=np.array(self._think_s),
         )
+
+
+def _shares(rows: Sequence[_Row]) -> list[tuple[Costs, float, float]]:
+    """Each kind of step among the rows: its costs, and how many of them its time and its energy
+    come to, noise included."""
+    found: dict[int, list[float]] = {}
+    kinds = {id(costs): costs for _, costs, _, _ in rows}
+    for _, costs, time_s, energy_j in rows:
+        sums = found.setdefault(id(costs), [0.0, 0.0])
+        sums[0] += time_s / costs.time_s
+        sums[1] += energy_j / costs.energy_j
+    return [(kinds[key], n_s, n_j) for key, (n_s, n_j) in found.items()]
+
+
+def _weighted(
+    shares: Sequence[tuple[Costs, float, float]], value: Callable[[Costs], float | None]
+) -> float | None:
+    """The mean of a value over time; None where one is missing."""
+    values = [value(costs) for costs, _, _ in shares]
+    times_s = [costs.time_s * n_s for costs, n_s, _ in shares]
+    if None in values:
+        return None
+    pairs = zip(values, times_s, strict=True)
+    return sum((each or 0.0) * time_s for each, time_s in pairs) / sum(times_s)
 
 
 def _sums(rows: Sequence[tuple[Mapping[str, float], float]]) -> dict[str, float]:

@@ -76,7 +76,9 @@ def finetune_jobs(
         workload = VirtualWorkload(name, {"forward": law}, {"forward": 1.0}, 1.0, 1.0)
         podgov, loads[name] = mixed(board, workload, at)
         seen = Costs(podgov.time_s, podgov.energy_j, podgov.clock_hz, loads[name])
-        jobs.append(TableJob(name, [Segment(steps, 1.0, {None: seen, **at})]))
+        jobs.append(
+            TableJob(name, [Segment(steps, 1.0, {None: seen, **at})], curve[top_hz] / top_j)
+        )
     return jobs, loads
 
 

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
 
+from bench._environment import Played, play
 from bench._rival import Plan, Rival, Search
+from bench._table_job import TableJob
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.features import features_of
 from orin_gov.policy.governor import Governor
@@ -50,3 +52,14 @@ class _TreeVerified(Governor):
 
     def _neighbour(self, target: int) -> int | None:
         return None
+
+
+def play_ours(
+    name: str, jobs: Sequence[TableJob], objective: Objective, seeds: int = 1
+) -> list[Played]:
+    """Play every job with every seed under one of ours."""
+    return [
+        play(ours(name, job.segments[0].points_hz, objective), job, seed)
+        for job in jobs
+        for seed in range(seeds)
+    ]

@@ -1,157 +1,151 @@
-"""From jobs played to figures: regret, excess, settling, budgets, drift."""
+"""The figures of the regret bench, from jobs played."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Sequence
+from timeit import repeat
 
 import numpy as np
 
+from bench import _regret_measures as measures
 from bench._environment import Played
-from bench._figures import RESAMPLES, Figure
-from bench._table_job import Target
-from orin_gov.policy.governor import State
+from bench._figures import Figure
+from bench._ours import shipped_policy
+from bench._statistics import by_job, mean_figure, quantile_figure
+from orin_gov.policy.features import features_of
+from orin_gov.policy.tree import walk
 
-HELD = (State.HOLD, State.FALLBACK)
-RESETTLE_EPOCHS = 3
-"""After a drift, steps count from the end of so many decision epochs on."""
-
-_CYCLE_CHANGES = 3
-"""So many changes of the held point within one segment, without a drift, are a limit cycle."""
+PAPER_SAVINGS = {"mean": 13.11, "best": 26.73}
+"""What arXiv 2607.05933 saves against MAXN (percent), on average and at most."""
 
 
-@dataclass(frozen=True)
-class Settled:
-    """The point held at the end, and after how many steps it was taken up for good."""
-
-    target: Target
-    step: int
-
-
-def settled(played: Played) -> Settled:
-    """Where a job came to rest. Looks elsewhere and baseline windows that return don't count.
-
-    One that never held anything is settled at its end, where it last was.
-    """
-    decisions = [(seen.steps, seen.decision) for seen in played.epochs]
-    held = [index for index, (_, decision) in enumerate(decisions) if decision.state in HELD]
-    if not held:
-        last = decisions[-1][1].target_hz if decisions else None
-        return Settled(last, played.job.steps)
-    target = decisions[held[-1]][1].target_hz
-    first = held[-1]
-    for index in reversed(held):
-        if decisions[index][1].target_hz != target:
-            break
-        first = index
-    # It was taken up before, where the epochs up to the first hold verified it.
-    while first and decisions[first - 1][1].target_hz == target:
-        first -= 1
-    begun = played.epochs[0].state in HELD and first == 0
-    return Settled(target, 0 if begun else decisions[first][0])
-
-
-def settled_regret(played: Played, max_slowdown: float) -> float:
-    """Energy of the point held at the end above the oracle's, without noise (percent)."""
-    segment = played.job.segments[-1]
-    best_j = segment.at[segment.best(max_slowdown)].energy_j
-    return 100 * (segment.costs(settled(played).target).energy_j / best_j - 1)
-
-
-def job_excess(played: Played, max_slowdown: float) -> float:
-    """Energy of all steps above the oracle's best constant point in each segment (percent)."""
-    best = [segment.best(max_slowdown) for segment in played.job.segments]
-    return float(100 * (played.step_j.sum() / played.other_j(best).sum() - 1))
-
-
-def saving(played: Played, against: Target) -> float:
-    """Energy of all steps below that at a constant target (percent)."""
-    targets = [
-        max(segment.points_hz) if against == 0 else against for segment in played.job.segments
+def grid_figures(played: Sequence[Played], max_slowdown: float) -> list[Figure]:
+    """The measured grid; intervals are over batches, each the mean of its seeds."""
+    names = [each.job.name for each in played]
+    singles = [measures.settled_regret(each, max_slowdown) for each in played]
+    regrets = by_job(names, singles)
+    excess = by_job(names, [measures.job_excess(each, max_slowdown) for each in played])
+    steps = [measures.settled(each).step for each in played]
+    n = len(regrets)
+    return [
+        mean_figure("settled_regret_mean_percent", regrets, bar="<= 0.5"),
+        Figure("settled_regret_worst_percent", max(regrets), "%", n, bar="<= 1.5"),
+        Figure("settled_regret_single_worst_percent", max(singles), "%", len(singles)),
+        mean_figure("job_excess_percent", excess, bar="<= 1"),
+        Figure("job_excess_worst_percent", max(excess), "%", n),
+        quantile_figure("settle_steps_p95", steps, 0.95, "steps", "<= 30"),
+        mean_figure("settle_steps_mean", steps, "steps"),
     ]
-    return float(100 * (1 - played.step_j.sum() / played.other_j(targets).sum()))
 
 
-def slowdown(played: Played, since_step: int, governed: bool) -> float:
-    """Time of the steps from `since_step` on against podgov's for the same steps (share).
-
-    With `governed`, of those at a pinned point alone; 0 where there are none.
-    """
-    here = np.arange(played.job.steps) >= since_step
-    if governed:
-        here &= (played.target != 0) & ~played.dropped
-    podgov_s = played.other_s([None] * len(played.job.segments))
-    return float(played.step_s[here].sum() / podgov_s[here].sum() - 1) if here.any() else 0.0
-
-
-@dataclass(frozen=True)
-class AfterDrift:
-    """One segment after a drift: energy taken and least (J) from the third epoch on, how many
-    epochs it took to hold what it then held, whether it went round in circles."""
-
-    taken_j: float
-    best_j: float
-    epochs: int
-    cycles: bool
-
-
-def after_drifts(played: Played, max_slowdown: float) -> list[AfterDrift]:
-    """Every segment that begins with a drift."""
-    best = [segment.best(max_slowdown) for segment in played.job.segments]
-    best_j = played.other_j(best)
-    numbers = np.arange(played.job.steps)
-    found = []
-    for index, segment in enumerate(played.job.segments):
-        if not index:
-            continue
-        seen = [each for each in played.epochs if each.segment == index]
-        since = seen[RESETTLE_EPOCHS - 1].steps if len(seen) >= RESETTLE_EPOCHS else 0
-        here = (played.segment == index) & (numbers >= since)
-        held = [
-            (number, each.decision.target_hz)
-            for number, each in enumerate(seen)
-            if each.decision.state in HELD
-        ]
-        changes = sum(a[1] != b[1] for a, b in pairwise(held))
-        last = [number for number, target in held if target != held[-1][1]]
-        again = next((n for n, _ in held if not last or n > last[-1]), len(seen))
-        if segment.is_drift or segment.told is not None or segment.pause:
-            found.append(
-                AfterDrift(
-                    taken_j=float(played.step_j[here].sum()),
-                    best_j=float(best_j[here].sum()),
-                    epochs=again,
-                    cycles=changes >= _CYCLE_CHANGES,
-                )
-            )
+def finetune_figures(
+    played: Sequence[Played], max_slowdown: float, podgov_j: dict[str, float]
+) -> list[Figure]:
+    """The published curves. Savings are of the settled point, as the paper's are of a static one."""
+    names = [each.job.name for each in played]
+    regrets = by_job(names, [measures.settled_regret(each, max_slowdown) for each in played])
+    excess = by_job(names, [measures.job_excess(each, max_slowdown) for each in played])
+    against = {"podgov_simulated": [], "podgov_published": [], "pinned_max": []}
+    for each in played:
+        segment = each.job.segments[0]
+        top = segment.at[max(segment.points_hz)]
+        settled_j = segment.costs(measures.settled(each).target).energy_j
+        against["podgov_simulated"].append(100 * (1 - settled_j / segment.at[None].energy_j))
+        against["pinned_max"].append(100 * (1 - settled_j / top.energy_j))
+        if each.job.name in podgov_j:
+            measured_j = settled_j * each.job.scale
+            against["podgov_published"].append(100 * (1 - measured_j / podgov_j[each.job.name]))
+    worst = Figure("finetune_regret_worst_percent", max(regrets), "%", len(regrets), bar="<= 0.5")
+    found = [worst, mean_figure("finetune_job_excess_percent", excess)]
+    for name, savings in against.items():
+        if savings:
+            of_jobs = by_job(names, savings)
+            found.append(mean_figure(f"finetune_saving_{name}_mean_percent", of_jobs))
+            best = f"finetune_saving_{name}_best_percent"
+            found.append(Figure(best, max(of_jobs), "%", len(of_jobs)))
+    for name, percent in PAPER_SAVINGS.items():
+        found.append(Figure(f"paper_saving_podgov_{name}_percent", percent, "%", 1))
     return found
 
 
-def mean_figure(
-    name: str, values: Iterable[float], unit: str = "%", bar: str | None = None
-) -> Figure:
-    """The mean of `values` with its 95 % bootstrap interval (seeded)."""
-    data = np.asarray(list(values), dtype=float)
-    picks = np.random.default_rng(0).integers(0, len(data), (RESAMPLES, len(data)))
-    low, high = np.quantile(data[picks].mean(axis=1), (0.025, 0.975))
-    return Figure(name, float(data.mean()), unit, len(data), (float(low), float(high)), bar)
+def budget_figures(played: dict[float, list[Played]]) -> list[Figure]:
+    """Slowdown budgets: how often they are exceeded, and how much of the oracle's saving is had."""
+    over, over_whole, ours, oracles = [], [], [], []
+    found = []
+    for budget, jobs in played.items():
+        settled = [measures.settled(each) for each in jobs]
+        steady = [
+            measures.slowdown(each, where.step, governed=True)
+            for each, where in zip(jobs, settled, strict=True)
+        ]
+        whole = [measures.slowdown(each, 0, governed=False) for each in jobs]
+        over += [slowdown > budget + measures.TOLERANCE for slowdown in steady]
+        over_whole += [slowdown > budget + measures.TOLERANCE for slowdown in whole]
+        savings = [measures.saving(each, measures.podgov(each)) for each in jobs]
+        best = [measures.oracle_saving(each, budget) for each in jobs]
+        at = f"{100 * budget:.0f}_percent"
+        violations = 100 * float(np.mean(over[-len(jobs) :]))
+        found += [
+            Figure(f"budget_violation_at_{at}", violations, "%", len(jobs)),
+            Figure(f"budget_saving_share_at_{at}", _share(savings, best), "%", len(jobs)),
+            mean_figure(f"budget_oracle_saving_at_{at}", best),
+        ]
+        ours, oracles = ours + savings, oracles + best
+    n = len(over)
+    share = Figure(
+        "budget_saving_share_percent",
+        _share(ours, oracles),
+        "%",
+        n,
+        _interval(ours, oracles),
+        ">= 90",
+    )
+    violation = mean_figure("budget_violation_percent", (100.0 * each for each in over), bar="<= 5")
+    whole_job = mean_figure("budget_violation_whole_job_percent", (100.0 * w for w in over_whole))
+    return [violation, whole_job, share, *found]
 
 
-def quantile_figure(
-    name: str, values: Iterable[float], share: float, unit: str, bar: str | None = None
-) -> Figure:
-    """A quantile of `values` with its 95 % bootstrap interval (seeded)."""
-    data = np.asarray(list(values), dtype=float)
-    rng = np.random.default_rng(0)
-    found = [np.quantile(data[rng.integers(0, len(data), len(data))], share) for _ in range(500)]
-    low, high = np.quantile(found, (0.025, 0.975))
-    value = float(np.quantile(data, share))
-    return Figure(name, value, unit, len(data), (float(low), float(high)), bar)
+def _share(ours: Sequence[float], oracles: Sequence[float]) -> float:
+    return float(100 * sum(ours) / sum(oracles))
 
 
-def by_job(names: Sequence[str], values: Sequence[float]) -> list[float]:
-    """The mean of each job's values: its seeds are no jobs of their own."""
-    of = defaultdict(list)
-    for name, value in zip(names, values, strict=True):
-        of[name].append(value)
-    return [float(np.mean(each)) for each in of.values()]
+def _interval(ours: Sequence[float], oracles: Sequence[float]) -> tuple[float, float]:
+    pairs = np.array([ours, oracles])
+    picks = np.random.default_rng(0).integers(0, len(ours), (2000, len(ours)))
+    sums = pairs[:, picks].sum(axis=2)
+    low, high = np.quantile(100 * sums[0] / sums[1], (0.025, 0.975))
+    return float(low), float(high)
+
+
+def drift_figures(played: Sequence[Played], max_slowdown: float) -> list[Figure]:
+    """After a batch change, an evaluation, heat, a cap that comes and a cap that goes."""
+    drifts = [measures.after_drifts(each, max_slowdown) for each in played]
+    regrets = [
+        100 * (sum(drift.taken_j for drift in job) / sum(drift.best_j for drift in job) - 1)
+        for job in drifts
+    ]
+    every = [drift for job in drifts for drift in job]
+    epochs = [float(drift.epochs) for drift in every]
+    points = [measures.held_regret(each, max_slowdown) for each in played]
+    return [
+        mean_figure("drift_regret_mean_percent", regrets, bar="<= 1"),
+        mean_figure("drift_held_regret_mean_percent", points),
+        quantile_figure("drift_resettle_epochs_p95", epochs, 0.95, "epochs", "<= 3"),
+        mean_figure("drift_resettle_epochs_mean", epochs, "epochs"),
+        Figure(
+            "limit_cycles", float(sum(each.cycles for each in every)), "", len(every), bar="<= 0"
+        ),
+    ]
+
+
+def thinking_figures(played: Sequence[Played]) -> list[Figure]:
+    """How long one decision takes, from the window on, and a walk through the tree."""
+    wall_ms, processor_ms = (1e3 * np.concatenate([each.think_s for each in played])).T
+    window = played[0].epochs[0].window
+    features = features_of(window, played[0].job.segments[0].points_hz[-1], 0.1)
+    nodes = shipped_policy().trees["energy"]
+    # The quickest of many: what the walk takes where nothing else has the processor.
+    walks_s = repeat(lambda: walk(nodes, features), number=1000, repeat=30)
+    return [
+        quantile_figure("decide_ms_p99", wall_ms, 0.99, "ms", "<= 2"),
+        quantile_figure("decide_processor_ms_p99", processor_ms, 0.99, "ms"),
+        Figure("tree_walk_us", 1e3 * min(walks_s), "us", 30_000, bar="<= 5"),
+    ]

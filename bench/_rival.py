@@ -17,12 +17,13 @@ from orin_gov.policy.window import Window
 class Trial:
     """One operating point as measured for one window, relative to the baseline's windows.
 
-    `value` is the objective; a point over the slowdown budget has one above all that keep it, and
-    the higher the slower it is, so that a search along the clock still sees one valley.
+    `value` is the `objective` where the slowdown is within the budget; a point over it has one above
+    all that keep it, the higher the slower, so that a search along the clock still sees one valley.
     """
 
     value: float
     slowdown: float
+    objective: float
 
 
 Search = Generator[int, Trial, int]
@@ -112,4 +113,4 @@ class Rival:
         assert time is not None, "a rival needs steps"
         assert value is not None, "a rival needs their energy"
         over = time - 1 > self._objective.max_slowdown
-        return Trial(_OVER_BUDGET + time if over else value, time - 1)
+        return Trial(_OVER_BUDGET + time if over else value, time - 1, value)

@@ -46,17 +46,26 @@ class Segment:
 
     def best(self, max_slowdown: float) -> Target:
         """The oracle's choice: the least energy within the slowdown budget, podgov included."""
+        return min(self._allowed(max_slowdown), key=lambda target: self.at[target].energy_j)
+
+    def best_point(self, max_slowdown: float) -> int:
+        """The same among the operating points alone; the top one where none keeps the budget."""
+        points = [hz for hz in self._allowed(max_slowdown) if hz is not None]
+        return min(points, key=lambda hz: self.at[hz].energy_j, default=max(self.points_hz))
+
+    def _allowed(self, max_slowdown: float) -> list[Target]:
         longest_s = self.at[None].time_s * (1 + max_slowdown)
-        allowed = [target for target, costs in self.at.items() if costs.time_s <= longest_s]
-        return min(allowed, key=lambda target: self.at[target].energy_j)
+        return [target for target, costs in self.at.items() if costs.time_s <= longest_s]
 
 
 @dataclass(frozen=True)
 class TableJob:
-    """A named job: segments one after the other."""
+    """A named job: segments one after the other. `scale` is how many of its source's joules one
+    joule of a step stands for, where it has a source."""
 
     name: str
     segments: Sequence[Segment]
+    scale: float = 1.0
 
     @property
     def steps(self) -> int:

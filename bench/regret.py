@@ -8,17 +8,16 @@ looks around, steps during which the clock changes. The oracle stays at the best
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench import _regret_figures as figures
-from bench._environment import Played, play
-from bench._environments_measured import decode_jobs
+from bench._contest import contest_figures, print_contest
+from bench._environment import Played
+from bench._environments_measured import decode_jobs, finetune_jobs, read_podgov_energies
+from bench._environments_virtual import drifting_jobs, steady_jobs
 from bench._figures import Figure, parser, publish
-from bench._measured import read_decode_grid
-from bench._ours import ours
-from bench._table_job import TableJob
-from orin_gov.policy.decider import Decider
+from bench._measured import read_decode_grid, read_finetune_curves
+from bench._ours import play_ours
 from orin_gov.policy.objective import Objective
 from orin_gov.virtual.plant import BoardModel, load_board
 
@@ -26,53 +25,75 @@ BOARD = "agx-orin-64gb"
 UNBOUND = Objective("energy", max_slowdown=2.0)
 """Minimum energy: a step may take three times as long, the largest budget the tree knows."""
 
-Make = Callable[[TableJob], Decider]
+BUDGETS = (0.02, 0.05, 0.10)
+BUDGET_STEPS = 1000
+DRIFT_STEPS = 120
+"""Steps of each of a drifting job's six segments."""
+
+PARTS = ("grid", "finetune", "budgets", "drift", "rivals")
 
 
-def play_all(make: Make, jobs: Sequence[TableJob], seeds: int) -> list[Played]:
-    """Play every job with every seed under a decider of its own."""
-    return [play(make(job), job, seed) for job in jobs for seed in range(seeds)]
+def measured_figures(
+    board: BoardModel, options: argparse.Namespace
+) -> tuple[list[Figure], list[Played]]:
+    """The figures that take the measured tables, and the jobs played for them."""
+    found: list[Figure] = []
+    played: list[Played] = []
+    if "grid" in options.only and (cells := read_decode_grid(options.data)):
+        jobs, _ = decode_jobs(board, cells)
+        played += (grid := play_ours(options.ours, jobs, UNBOUND, options.seeds))
+        found += figures.grid_figures(grid, UNBOUND.max_slowdown)
+    if "finetune" in options.only and (curves := read_finetune_curves(options.data)):
+        jobs, _ = finetune_jobs(board, curves)
+        played += (tuned := play_ours(options.ours, jobs, UNBOUND, options.seeds))
+        podgov_j = read_podgov_energies(options.data)
+        found += figures.finetune_figures(tuned, UNBOUND.max_slowdown, podgov_j)
+    return found, played
 
 
-def grid_figures(played: Sequence[Played]) -> list[Figure]:
-    """The measured grid at minimum energy; intervals are over batches, seeds averaged."""
-    budget = UNBOUND.max_slowdown
-    names = [each.job.name for each in played]
-    regrets = figures.by_job(names, [figures.settled_regret(each, budget) for each in played])
-    excess = figures.by_job(names, [figures.job_excess(each, budget) for each in played])
-    steps = [figures.settled(each).step for each in played]
-    worst = Figure("settled_regret_worst_percent", max(regrets), "%", len(regrets), bar="<= 1.5")
-    thinking_ms = [1e3 * float(second) for each in played for second in each.think_s]
-    return [
-        figures.mean_figure("settled_regret_mean_percent", regrets, bar="<= 0.5"),
-        worst,
-        figures.mean_figure("job_excess_percent", excess, bar="<= 1"),
-        figures.quantile_figure("settle_steps_p95", steps, 0.95, "steps", "<= 30"),
-        figures.quantile_figure("decide_ms_p99", thinking_ms, 0.99, "ms", "<= 2"),
-    ]
-
-
-def measured_figures(board: BoardModel, data: Path, options: argparse.Namespace) -> list[Figure]:
-    """Every figure that takes the measured tables."""
-    jobs, _ = decode_jobs(board, read_decode_grid(data))
-    played = play_all(
-        lambda job: ours(options.ours, job.segments[0].points_hz, UNBOUND), jobs, options.seeds
-    )
-    return grid_figures(played)
+def virtual_figures(
+    board: BoardModel, options: argparse.Namespace
+) -> tuple[list[Figure], list[Played]]:
+    """The figures on the virtual workload family, and the jobs played for them."""
+    found: list[Figure] = []
+    played: list[Played] = []
+    if "budgets" in options.only:
+        jobs = steady_jobs(board, options.jobs, BUDGET_STEPS)
+        budgets = {
+            budget: play_ours(options.ours, jobs, Objective("energy", budget)) for budget in BUDGETS
+        }
+        played += [each for plays in budgets.values() for each in plays]
+        found += figures.budget_figures(budgets)
+    if "drift" in options.only:
+        jobs = drifting_jobs(board, options.jobs, DRIFT_STEPS)
+        played += (drifted := play_ours(options.ours, jobs, UNBOUND))
+        found += figures.drift_figures(drifted, UNBOUND.max_slowdown)
+    return found, played
 
 
 def main() -> int:
+    """Play, and print what came of it."""
     arguments = parser(__doc__)
     arguments.formatter_class = argparse.RawDescriptionHelpFormatter
     arguments.add_argument("--data", type=Path, help="measured tables (CSV), anywhere under it")
     arguments.add_argument("--seeds", type=int, default=10, help="plays of each measured job")
+    arguments.add_argument("--jobs", type=int, default=500, help="workloads of the family")
+    arguments.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="these parts")
     arguments.add_argument("--ours", default="loop", help="which of ours the bars judge")
     options = arguments.parse_args()
     board = load_board(BOARD)
-    found: list[Figure] = []
-    if options.data is not None:
-        found += measured_figures(board, options.data, options)
-    source = f"virtual board {BOARD}, and {options.data or 'nothing measured: no --data was given'}"
+    found, played = measured_figures(board, options) if options.data else ([], [])
+    more, more_played = virtual_figures(board, options)
+    found, played = found + more, played + more_played
+    if played:
+        found += figures.thinking_figures(played)
+    if "rivals" in options.only:
+        contest = contest_figures(board, options.data, options.seeds, options.jobs // 5, UNBOUND)
+        found += contest
+        if not options.json:
+            print_contest(contest)
+    measured = options.data or "nothing measured: no --data was given"
+    source = f"virtual board {BOARD} (workload family, podgov), and {measured}"
     return publish("regret", source, found, options.json)
 
 

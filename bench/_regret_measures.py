@@ -1,0 +1,163 @@
+"""What came of one job: where it settled, its regret, excess, saving, slowdown, and drift."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from bench._environment import Played
+from bench._table_job import Target
+from orin_gov.policy.governor import State
+
+HELD = (State.HOLD, State.FALLBACK)
+RESETTLE_EPOCHS = 3
+"""After a drift, steps count from the end of so many decision epochs on."""
+
+TOLERANCE = 0.005
+"""A budget counts as exceeded beyond half a point of percent."""
+
+_CYCLE_CHANGES = 3
+"""So many changes of the held point within one segment, without a drift, are a limit cycle."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The point held at the end, and after how many steps it was taken up for good."""
+
+    target: Target
+    step: int
+
+
+def settled(played: Played) -> Settled:
+    """Where a job came to rest. Looks elsewhere and baseline windows that return don't count.
+
+    One that never held anything is settled at its end, where it last was.
+    """
+    decisions = [(seen.steps, seen.decision) for seen in played.epochs]
+    held = [index for index, (_, decision) in enumerate(decisions) if decision.state in HELD]
+    if not held:
+        last = decisions[-1][1].target_hz if decisions else None
+        return Settled(last, played.job.steps)
+    target = decisions[held[-1]][1].target_hz
+    first = held[-1]
+    for index in reversed(held):
+        if decisions[index][1].target_hz != target:
+            break
+        first = index
+    # It was taken up before, where the epochs up to the first hold verified it.
+    while first and decisions[first - 1][1].target_hz == target:
+        first -= 1
+    begun = played.epochs[0].state in HELD and first == 0
+    return Settled(target, 0 if begun else decisions[first][0])
+
+
+def settled_regret(played: Played, max_slowdown: float) -> float:
+    """Energy of the point held at the end above the oracle's, without noise (percent).
+
+    A point over the budget by more than half a point of percent is worth nothing: it counts as
+    podgov.
+    """
+    segment = played.job.segments[-1]
+    costs, podgov = segment.costs(settled(played).target), segment.at[None]
+    if costs.time_s > podgov.time_s * (1 + max_slowdown + TOLERANCE):
+        costs = podgov
+    return 100 * (costs.energy_j / segment.at[segment.best(max_slowdown)].energy_j - 1)
+
+
+def job_excess(played: Played, max_slowdown: float) -> float:
+    """Energy of all steps above the oracle's best constant point in each segment (percent)."""
+    best_j = played.other_j(oracle(played, max_slowdown)).sum()
+    return float(100 * (played.step_j.sum() / best_j - 1))
+
+
+def saving(played: Played, against: Sequence[Target]) -> float:
+    """Energy of all steps below that at a constant target in each segment (percent)."""
+    return float(100 * (1 - played.step_j.sum() / played.other_j(against).sum()))
+
+
+def podgov(played: Played) -> list[Target]:
+    """Podgov in every segment."""
+    return [None] * len(played.job.segments)
+
+
+def oracle(played: Played, max_slowdown: float) -> list[Target]:
+    """The best constant point of every segment."""
+    return [segment.best(max_slowdown) for segment in played.job.segments]
+
+
+def oracle_saving(played: Played, max_slowdown: float) -> float:
+    """What the oracle saves on the very same steps (percent of podgov's energy)."""
+    best_j = played.other_j(oracle(played, max_slowdown)).sum()
+    return float(100 * (1 - best_j / played.other_j(podgov(played)).sum()))
+
+
+def held_regret(played: Played, max_slowdown: float) -> float:
+    """Energy of the points held at each segment's end above the oracle's, without noise (percent).
+
+    What baseline windows and looks cost is left out here.
+    """
+    held_j = best_j = 0.0
+    for index, segment in enumerate(played.job.segments):
+        held = [
+            each.decision.target_hz
+            for each in played.epochs
+            if each.segment <= index and each.decision.state in HELD
+        ]
+        held_j += segment.costs(held[-1] if held else None).energy_j
+        best_j += segment.at[segment.best(max_slowdown)].energy_j
+    return 100 * (held_j / best_j - 1)
+
+
+def slowdown(played: Played, since_step: int, governed: bool) -> float:
+    """Time of the steps from `since_step` on against podgov's for the same steps (share).
+
+    With `governed`, of those at a pinned point alone; 0 where there are none.
+    """
+    here = np.arange(played.job.steps) >= since_step
+    if governed:
+        here &= (played.target != 0) & ~played.dropped
+    podgov_s = played.other_s(podgov(played))
+    return float(played.step_s[here].sum() / podgov_s[here].sum() - 1) if here.any() else 0.0
+
+
+@dataclass(frozen=True)
+class AfterDrift:
+    """One segment after a drift: energy taken and least (J) from the third epoch on, how many
+    epochs it took to hold what it then held, whether it went round in circles."""
+
+    taken_j: float
+    best_j: float
+    epochs: int
+    cycles: bool
+
+
+def after_drifts(played: Played, max_slowdown: float) -> list[AfterDrift]:
+    """Every segment that begins with a drift."""
+    best_j = played.other_j(oracle(played, max_slowdown))
+    numbers = np.arange(played.job.steps)
+    found = []
+    for index, segment in enumerate(played.job.segments):
+        if not index:
+            continue
+        seen = [each for each in played.epochs if each.segment == index]
+        since = seen[RESETTLE_EPOCHS - 1].steps if len(seen) >= RESETTLE_EPOCHS else 0
+        here = (played.segment == index) & (numbers >= since)
+        held = [
+            (number, each.decision.target_hz)
+            for number, each in enumerate(seen)
+            if each.decision.state in HELD
+        ]
+        changes = sum(a[1] != b[1] for a, b in pairwise(held))
+        last = [number for number, target in held if target != held[-1][1]]
+        again = next((n for n, _ in held if not last or n > last[-1]), len(seen))
+        if segment.is_drift or segment.told is not None or segment.pause:
+            found.append(
+                AfterDrift(
+                    taken_j=float(played.step_j[here].sum()),
+                    best_j=float(best_j[here].sum()),
+                    epochs=again,
+                    cycles=changes >= _CYCLE_CHANGES,
+                )
+            )
+    return found
