@@ -16,7 +16,6 @@ from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.workload.tracker import Step
 
-
 HOLD_STRETCH = 5
 """A decision epoch lasts so many times longer while an operating point is held."""
 

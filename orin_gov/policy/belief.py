@@ -90,7 +90,7 @@ class Belief:
     def time_error(self) -> Floats:
         """The standard deviation of each operating point's time."""
         spread = np.diag(self._cov)[self._n : 2 * self._n]
-        return np.sqrt(np.maximum(spread, 0.0))
+        return np.asarray(np.sqrt(np.maximum(spread, 0.0)))
 
     def objective(self, exponent: int) -> Floats:
         """The mean of energy x time^exponent at each operating point, in logarithms."""
@@ -107,7 +107,8 @@ class Belief:
         rows[np.arange(n), n + np.arange(n)] = exponent
         if one is not None:
             rows = rows - rows[one]
-        return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, self._cov, rows), 0.0))
+        variance = np.einsum("ij,jk,ik->i", rows, self._cov, rows)
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
 
 def log_ratio(ratio: float | None) -> float | None:

@@ -116,7 +116,9 @@ def path_in_words(path: Sequence[tuple[Split, str]], features: Features) -> tupl
 
 def choice_of(leaf: Leaf, objective: Objective) -> int | None:
     """Return the index of the clock that `leaf` alone would choose, None for the board's own."""
-    values = [objective.combine(*pair) or math.inf for pair in zip(leaf.time, leaf.energy)]
+    values = [
+        objective.combine(*pair) or math.inf for pair in zip(leaf.time, leaf.energy, strict=True)
+    ]
     kept = [i for i, time in enumerate(leaf.time) if time <= 1 + objective.max_slowdown]
     if objective.name == "time":
         return min(range(len(values)), key=values.__getitem__)
