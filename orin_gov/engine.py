@@ -166,7 +166,7 @@ class Engine(threading.Thread):
     def _take_step(self, step: Step) -> None:
         if not step.number and not self._stepped:
             self._stepped = True
-            self._builder.begin(self._builder.target_hz, step.begin_ns)
+            self._builder.begin(self._builder.target_hz, step.begin_ns, self._decision.state)
         measured = measure_step(
             step, self._timeline, self.board.total_rails, self.board.resolves_phases
         )
@@ -179,7 +179,7 @@ class Engine(threading.Thread):
         """End an epoch by time where no steps are seen."""
         if self._stepped and not self._ring.marks and now_ns - self._started_ns > QUIET_START_NS:
             self._stepped = False
-            self._builder.begin(self._builder.target_hz, now_ns)
+            self._builder.begin(self._builder.target_hz, now_ns, self._decision.state)
         covered_ns = self._timeline.covered_until_ns or now_ns
         if not self._stepped and (window := self._builder.close_by_time(covered_ns)):
             self._end_epoch(window)
@@ -205,10 +205,10 @@ class Engine(threading.Thread):
         self._decision = decision
         target_hz = decision.target_hz if self._helm.holds else None
         if not self._helm.holds or target_hz == self._builder.target_hz:
-            self._builder.begin(target_hz, since_ns)
+            self._builder.begin(target_hz, since_ns, decision.state)
             return
         self._helm.request(target_hz, self._clock_hz)
-        self._builder.begin(target_hz, None)
+        self._builder.begin(target_hz, None, decision.state)
 
     def _see_transitions(self) -> None:
         for transition in self._helm.transitions():
@@ -217,7 +217,7 @@ class Engine(threading.Thread):
                 self._follow(instead, time.monotonic_ns())
             elif has_come(transition):
                 came_ns = transition.achieved_ns or transition.issued_ns
-                self._builder.begin(self._decision.target_hz, came_ns)
+                self._builder.begin(self._decision.target_hz, came_ns, self._decision.state)
 
     def _seek_gpu(self, now_ns: int) -> None:
         gpu = self._lookout.look(now_ns) if self.board.awaits_gpu else None

@@ -25,7 +25,8 @@ from orin_gov.helm import Helm, Lookout
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
-from orin_gov.policy.tree import Policy, parse_policy
+from orin_gov.policy.policy_file import parse_policy
+from orin_gov.policy.tree import Policy
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
@@ -100,7 +101,8 @@ def supervise(
         if decide is not None:
             governor = decide(board, points)
         else:
-            governor = Governor(policy, points or (1,), settings.objective, advise=advise)
+            top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
+            governor = Governor(policy, points or (1,), settings.objective, advise, top_hz)
         path = settings.output or default_run_directory(name)
         create_run_directory(path)
         control, take = None, None

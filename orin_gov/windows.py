@@ -11,9 +11,13 @@ import numpy as np
 from orin_gov.energy import EnergyTimeline, Floats
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
+from orin_gov.policy.governor import State
 from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.workload.tracker import Step
+
+HOLD_STRETCH = 5
+"""A decision epoch lasts so many times longer while an operating point is held."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,19 @@ class Epoch:
     `least_s` is the shortest span the sensors can resolve.
     """
 
-    steps: int | None = 10
+    steps: int | None = 3
     seconds: float | None = None
     least_s: float = 1.0
+
+    def during(self, state: State) -> "Epoch":
+        """Return the epoch in a state: while holding, nothing is decided that could not wait."""
+        if state is not State.HOLD:
+            return self
+        return Epoch(
+            self.steps and self.steps * HOLD_STRETCH,
+            self.seconds and self.seconds * HOLD_STRETCH,
+            self.least_s * HOLD_STRETCH,
+        )
 
     @property
     def span_s(self) -> float:
@@ -136,18 +150,21 @@ class WindowBuilder:
         total: Sequence[str] | None,
         quanta_w: Mapping[str, float | None] = MappingProxyType({}),
     ) -> None:
-        self._epoch = epoch
+        self._usual = epoch
         self._quanta_w = quanta_w
         self._timeline = timeline
         self._total = total
         self.begin(None, 0)
 
-    def begin(self, target_hz: int | None, not_before_ns: int | None) -> None:
+    def begin(
+        self, target_hz: int | None, not_before_ns: int | None, state: State = State.WARMUP
+    ) -> None:
         """Start a window under `target_hz`; steps that began before `not_before_ns` are left out.
 
         None as `not_before_ns` leaves all out, until a later call says when the clock had changed.
         """
         self.target_hz = target_hz
+        self._epoch = self._usual.during(state)
         self._not_before_ns = not_before_ns
         self._steps: list[MeasuredStep] = []
         self._telemetry = _Telemetry()

@@ -116,7 +116,7 @@ class Simulation:
         decision = governor.first()
         self._apply(decision)
         number = 0
-        while window := self._next_window():
+        while window := self._next_window(self._epoch.during(decision.state)):
             outcome, measured_in = governor.outcome(window), decision.state
             decision = governor.decide(window)
             yield EpochRecord(number, measured_in, window, outcome, decision)
@@ -140,14 +140,14 @@ class Simulation:
             temperature_c=self.temperature_c,
         )
 
-    def _next_window(self) -> Window | None:
+    def _next_window(self, epoch: Epoch) -> Window | None:
         """Run steps until a decision epoch is over; None where the job ends before."""
-        gathering = Gathering(self._epoch)
+        gathering = Gathering(epoch)
         begin_s = self._clock.now_s
         while self._steps < self._job.steps:
             self._pause()
             part = (
-                self._pinned_steps(gathering)
+                self._pinned_steps(epoch, gathering)
                 if self._clock.is_settled
                 else self._free_steps(gathering.is_over_with)
             )
@@ -171,10 +171,10 @@ class Simulation:
             self._pause()
             self._free_steps(lambda steps, seconds: not clock.is_asked)
 
-    def _pinned_steps(self, gathering: Gathering) -> Part:
+    def _pinned_steps(self, epoch: Epoch, gathering: Gathering) -> Part:
         """Steps at a pinned clock, as many as end the decision epoch, or come before a pause."""
         clock, table = self._clock, self._table(self._clock.hz)
-        ahead = min(self._until_pause(), self._guess(gathering, table))
+        ahead = min(self._until_pause(), self._guess(epoch, gathering, table))
         steps = self._stream.take(self._steps, ahead)
         table.need(steps.kinds)
         phase_s = table.time_s[steps.kinds] * steps.factors[:, None]
@@ -290,9 +290,8 @@ class Simulation:
         left = [pause.every - self._steps % pause.every for pause in self._job.pauses]
         return min([*left, self._job.steps - self._steps])
 
-    def _guess(self, gathering: Gathering, table: Table) -> int:
+    def _guess(self, epoch: Epoch, gathering: Gathering, table: Table) -> int:
         """A few steps more than will end the decision epoch."""
-        epoch = self._epoch
         least_s = max(epoch.least_s, epoch.seconds or 0.0) - gathering.duration_s
         next_s = sum(table.row(int(self._stream.take(self._steps, 1).kinds[0]))[0])
         by_time = int(1.2 * max(0.0, least_s) / next_s) + 1

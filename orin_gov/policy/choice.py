@@ -1,0 +1,104 @@
+"""Choosing among operating points: which is best as believed, and which is worth a look."""
+
+import math
+
+import numpy as np
+
+from orin_gov.policy.answer import Floats
+from orin_gov.policy.belief import Belief
+from orin_gov.policy.objective import TIME_EXPONENT, Objective
+
+GRACE = 0.005
+"""Half a point: a budget is kept where it is exceeded by more than this in one case of 20."""
+
+ONE_IN_20 = 1.645
+SWITCH_COST = 0.003
+"""What a look costs besides its window: the step in which the clock changes is in no window."""
+
+HORIZON_LOOKS = 100
+"""For how many windows as long as a look the outcome of one is of use, before things change."""
+
+LEAST_CHANCE = 0.1
+"""A point that keeps the constraints with a smaller chance is not looked at."""
+
+
+def within_budget(belief: Belief, objective: Objective) -> tuple[Floats, Floats]:
+    """Return for each point whether it may be chosen (1 or 0), and its chance to be within."""
+    time, error = belief.answer.time, belief.time_error
+    budget = math.log1p(objective.max_slowdown)
+    allowed = (time <= budget) & (
+        time + ONE_IN_20 * error <= math.log1p(objective.max_slowdown + GRACE)
+    )
+    return allowed.astype(float), _normal_cdf((budget - time) / np.maximum(error, 1e-9))
+
+
+def within_power(belief: Belief, objective: Objective, baseline_w: float | None) -> Floats:
+    """Return for each point whether its mean power is expected under the cap (1 or 0)."""
+    answer = belief.answer
+    if objective.power_cap_w is None or baseline_w is None:
+        return np.ones(len(answer.time))
+    return (baseline_w * np.exp(answer.energy - answer.time) <= objective.power_cap_w).astype(float)
+
+
+def best_point(belief: Belief, objective: Objective, baseline_w: float | None) -> int | None:
+    """Return the index of the best point within the constraints, None for the board's governor.
+
+    Under a power cap that no point keeps, it is the lowest one; the board's own is no way out.
+    """
+    if objective.name == "time":
+        values = belief.answer.time
+        allowed = within_power(belief, objective, baseline_w)
+    else:
+        values = belief.objective(TIME_EXPONENT[objective.name])
+        allowed, _ = within_budget(belief, objective)
+        power = within_power(belief, objective, baseline_w)
+        allowed = allowed * power if (allowed * power).any() or not _capped(objective) else power
+    if not allowed.any():
+        return 0 if _capped(objective) else None
+    best = int(np.where(allowed > 0, values, np.inf).argmin())
+    worthless = values[best] >= 0 and objective.name != "time"
+    return None if worthless and not _capped(objective) else best
+
+
+def worth_a_look(
+    belief: Belief,
+    objective: Objective,
+    baseline_w: float | None,
+    best: int | None,
+    window_error: float,
+) -> int | None:
+    """Return the point whose measurement is expected to gain more than it costs, if there is one.
+
+    The gain is the expected improvement over the best point, as far as one window of relative
+    error `window_error` can tell, times the chance to be within the budget, over the horizon.
+    Jones et al. 1998 (expected improvement); Frazier et al. 2009 (knowledge gradient).
+    """
+    if objective.name == "time":
+        return None
+    exponent = TIME_EXPONENT[objective.name]
+    values = belief.objective(exponent)
+    behind = values - (0.0 if best is None else values[best])
+    error = belief.difference_error(exponent, best)
+    told = error**2 / np.sqrt(error**2 + (1 + exponent) ** 2 * window_error**2 + 1e-18)
+    _, chance = within_budget(belief, objective)
+    chance = chance * within_power(belief, objective, baseline_w)
+    worth = _expected_improvement(behind, told) * np.where(chance < LEAST_CHANCE, 0.0, chance)
+    net = worth * HORIZON_LOOKS - np.maximum(behind, 0.0) - SWITCH_COST
+    if best is not None:
+        net[best] = -np.inf
+    found = int(net.argmax())
+    return found if net[found] > 0 else None
+
+
+def _expected_improvement(behind: Floats, error: Floats) -> Floats:
+    z = behind / np.maximum(error, 1e-12)
+    density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
+    return np.maximum(error * density - behind * _normal_cdf(-z), 0.0)
+
+
+def _normal_cdf(z: Floats) -> Floats:
+    return np.array([0.5 * math.erfc(-each / math.sqrt(2)) for each in z])
+
+
+def _capped(objective: Objective) -> bool:
+    return objective.power_cap_w is not None

@@ -1,0 +1,139 @@
+"""The evidence: all that a run has measured so far, against the board's own governor.
+
+The first baseline windows freeze the reference. From then on every window is a pair of log ratios
+to it, with standard errors, that the belief takes in. Baseline windows that come later tell how far
+the machine itself has moved since; they never change the reference, so budgets cannot compound.
+"""
+
+import math
+from dataclasses import dataclass
+
+from orin_gov.policy.belief import STEADY_WALK, Belief, Scatter, log_ratio
+from orin_gov.policy.reference import Reference, relative_error, samples_of
+from orin_gov.policy.tree import Leaf, Policy
+from orin_gov.policy.window import Window
+
+OTHER_WORK = 1.25
+"""Steps this many times smaller or larger than any in the reference are another kind of work."""
+
+RECALL_ERROR = 0.002
+"""How well what was measured is known when it is told to a new belief."""
+
+WALK_MEMORY = 0.7
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """A window against the reference: logarithms and their standard errors; None where missing."""
+
+    energy: float | None
+    time: float | None
+    energy_error: float
+    time_error: float
+
+
+class Evidence:
+    """Reference, scatter and belief of one run, from one start to the next.
+
+    Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self.reference = Reference()
+        self.belief: Belief | None = None
+        self.measured: set[int] = set()
+        self._scatter_s, self._scatter_j = Scatter(), Scatter()
+        self._walk = STEADY_WALK
+        self._since_baseline = 1
+
+    def add_baseline(self, window: Window) -> None:
+        """Add a window of the reference, which is not frozen yet."""
+        self._scatter(window)
+        self.reference.add(window)
+
+    def believe(self, policy: Policy, leaf: Leaf, clocks: list[float]) -> None:
+        """Freeze the reference, and expect what `leaf` says; what was measured stays known."""
+        known, points = self.belief, self.measured
+        steps = sum(window.steps for window in self.reference.windows)
+        self.belief = Belief(policy.prior(leaf, clocks), self._scatter_s.of(steps))
+        if known is None:
+            return
+        for point in points:
+            energy, time = float(known.answer.energy[point]), float(known.answer.time[point])
+            self.belief.observe(point, energy, time, RECALL_ERROR, RECALL_ERROR)
+
+    def observe(self, window: Window, point: int | None) -> float:
+        """Take in a window at an operating point (None: the board's own governor).
+
+        Returns how many standard deviations it lies from what was expected.
+        """
+        assert self.belief is not None
+        self._scatter(window)
+        ratios = self.ratios(window)
+        if point is None:
+            self._learn_walk(ratios)
+        else:
+            self.measured.add(point)
+            self._since_baseline += 1
+        self.belief.pass_window(self._walk)
+        return self.belief.observe(
+            point, ratios.energy, ratios.time, ratios.energy_error, ratios.time_error
+        )
+
+    def ratios(self, window: Window) -> Ratios:
+        """Compare a window with the reference."""
+        error_j = math.hypot(self._scatter_j.of(window.steps), window.coarseness or 0.0)
+        return Ratios(
+            log_ratio(self.reference.relative_energy(window)),
+            log_ratio(self.reference.relative_time(window)),
+            error_j,
+            self._scatter_s.of(window.steps),
+        )
+
+    def look_error(self, steps: int) -> float:
+        """The relative standard error of a window of so many steps."""
+        return math.hypot(self._scatter_j.of(steps), self._scatter_s.of(steps)) / math.sqrt(2)
+
+    def is_other_work(self, window: Window) -> bool:
+        """Tell whether the window's steps are larger or smaller than any that the reference saw."""
+        if not window.work or not window.steps or not self.reference.windows:
+            return False
+        if window.unit != self.reference.windows[-1].unit:
+            return True
+        seen = [each.work for known in self.reference.windows for each in samples_of(known)]
+        work = window.work / window.steps
+        return not min(seen) / OTHER_WORK <= work <= max(seen) * OTHER_WORK
+
+    def baseline_power_w(self) -> float | None:
+        """Mean power under the board's own governor; None where it was not measured."""
+        powers = [each.power_w for each in self.reference.windows if each.power_w is not None]
+        return sum(powers) / len(powers) if powers else None
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the machine itself has hardly moved from baseline window to baseline window."""
+        return self._walk < 4 * STEADY_WALK
+
+    def doubt(self, share: float) -> None:
+        """Something has changed by about `share`: trust neither points nor the machine's pace."""
+        assert self.belief is not None
+        self.belief.widen(share)
+        self.belief.pass_window(share)
+
+    def _scatter(self, window: Window) -> None:
+        samples = samples_of(window)
+        works = [sample.work for sample in samples]
+        energies = [sample.energy_j for sample in samples if sample.energy_j is not None]
+        self._scatter_s.add(window.noise, len(samples))
+        if len(energies) == len(works) > 1 and all(works):
+            self._scatter_j.add(relative_error(works, energies), len(samples))
+
+    def _learn_walk(self, ratios: Ratios) -> None:
+        """Learn from a baseline window how far the machine moves between two of them."""
+        assert self.belief is not None
+        if ratios.time is not None:
+            moved = (ratios.time - self.belief.machine[1]) ** 2 - ratios.time_error**2
+            seen = max(0.0, moved) / self._since_baseline
+            kept = WALK_MEMORY * self._walk**2 + (1 - WALK_MEMORY) * seen
+            self._walk = max(STEADY_WALK, math.sqrt(kept))
+        self._since_baseline = 1
