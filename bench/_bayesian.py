@@ -1,7 +1,6 @@
 """Bayesian optimisation of the clock, as the Jetson papers do it: a rival for the bench."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +19,9 @@ _LEAST_GAIN = 0.001
 
 _WINDOW_NOISE = 0.003
 """Standard deviation of a window's energy against the baseline, as the deciders' windows scatter."""
+
+_LENGTH = 0.4
+"""Over which share of the top clock the curve bends: too few points are measured to learn it."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,18 +62,15 @@ def _expected_gain(x: Floats, trials: dict[int, Trial], max_slowdown: float) -> 
 
 def _model(x: Floats, known: dict[int, float]) -> tuple[Floats, Floats]:
     """Mean and standard deviation at each x of a Gaussian process through what is known."""
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import Matern
 
     values = np.array(list(known.values()))
     scale = max(float(values.std()), _WINDOW_NOISE)
     process: Any = GaussianProcessRegressor(
-        Matern(0.4, (0.1, 2.0), nu=2.5), alpha=(_WINDOW_NOISE / scale) ** 2
+        Matern(_LENGTH, nu=2.5), alpha=(_WINDOW_NOISE / scale) ** 2, optimizer=None
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound is fine
-        process.fit(x[list(known), None], (values - values.mean()) / scale)
+    process.fit(x[list(known), None], (values - values.mean()) / scale)
     mean, deviation = process.predict(x[:, None], return_std=True)
     return mean * scale + values.mean(), np.maximum(deviation * scale, 1e-9)
 

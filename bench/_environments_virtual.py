@@ -52,8 +52,8 @@ def _drifting(
     cap = Conditions(rng.choice(CAPS_HZ), HEAT_K)
     other = with_batch(board, workload, rng.choice(_BATCHES))
     begun = _segment(board, workload, usual, steps)
-    changed = replace(_segment(board, other, usual, steps), is_drift=True)
-    warmed = replace(_segment(board, other, hot, steps), is_drift=True)
+    changed = _segment(board, other, usual, steps)
+    warmed = _segment(board, other, hot, steps)
     below = _segment(board, other, cap, steps)
     return TableJob(
         workload.name,
@@ -62,7 +62,7 @@ def _drifting(
             changed,
             replace(changed, pause=_evaluation(changed)),
             warmed,
-            replace(below, told=f"a cap of {cap.cap_hz / 1e6:.0f} MHz", is_drift=True),
+            replace(below, told=f"a cap of {cap.cap_hz / 1e6:.0f} MHz"),
             replace(warmed, told="the cap was lifted"),
         ],
     )

@@ -11,7 +11,8 @@ from orin_gov.policy.decider import Decider
 from orin_gov.policy.features import features_of
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
-from orin_gov.policy.tree import Policy, parse_policy, walk
+from orin_gov.policy.policy_file import parse_policy
+from orin_gov.policy.tree import Policy, choice_of, walk
 from orin_gov.policy.window import Window
 
 OURS = ("tree", "tree_verify", "loop")
@@ -40,8 +41,12 @@ def _tree_alone(objective: Objective) -> Plan:
 
     def search(points: Sequence[int], baseline: Sequence[Window]) -> Search:
         features = features_of(baseline[-1], points[-1], objective.max_slowdown)
-        leaf = walk(shipped_policy().trees[objective.name], features).leaf
-        return min(points, key=lambda hz: abs(hz - leaf.frequency_hz))
+        policy = shipped_policy()
+        chosen = choice_of(walk(policy.nodes, features).leaf, objective)
+        if chosen is None:
+            return points[-1]
+        target_hz = policy.clock_shares[chosen] * points[-1]
+        return min(points, key=lambda hz: abs(hz - target_hz))
         yield  # a generator that measures nothing
 
     return search
@@ -50,7 +55,7 @@ def _tree_alone(objective: Objective) -> Plan:
 class _TreeVerified(Governor):
     """The governor without its looks at neighbouring points."""
 
-    def _neighbour(self, target: int) -> int | None:
+    def _look(self, best: int | None, steps: int) -> int | None:
         return None
 
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from bench._environment import Played
+from bench._environment import Played, Seen
 from bench._table_job import Target
-from orin_gov.policy.governor import State
+from orin_gov.policy.governor import Decision, State
 
 HELD = (State.HOLD, State.FALLBACK)
 RESETTLE_EPOCHS = 3
@@ -30,26 +30,13 @@ class Settled:
 
 
 def settled(played: Played) -> Settled:
-    """Where a job came to rest. Looks elsewhere and baseline windows that return don't count.
-
-    One that never held anything is settled at its end, where it last was.
-    """
-    decisions = [(seen.steps, seen.decision) for seen in played.epochs]
-    held = [index for index, (_, decision) in enumerate(decisions) if decision.state in HELD]
-    if not held:
-        last = decisions[-1][1].target_hz if decisions else None
-        return Settled(last, played.job.steps)
-    target = decisions[held[-1]][1].target_hz
-    first = held[-1]
-    for index in reversed(held):
-        if decisions[index][1].target_hz != target:
-            break
-        first = index
-    # It was taken up before, where the epochs up to the first hold verified it.
-    while first and decisions[first - 1][1].target_hz == target:
-        first -= 1
-    begun = played.epochs[0].state in HELD and first == 0
-    return Settled(target, 0 if begun else decisions[first][0])
+    """Where a job came to rest; one that never held anything did at its end, where it last was."""
+    decisions = [seen.decision for seen in played.epochs]
+    first = _taken_up(decisions)
+    if first is None:
+        return Settled(decisions[-1].target_hz if decisions else None, played.job.steps)
+    from_the_start = first == 0 and played.epochs[0].state in HELD
+    return Settled(decisions[first].target_hz, 0 if from_the_start else played.epochs[first].steps)
 
 
 def settled_regret(played: Played, max_slowdown: float) -> float:
@@ -124,7 +111,7 @@ def slowdown(played: Played, since_step: int, governed: bool) -> float:
 @dataclass(frozen=True)
 class AfterDrift:
     """One segment after a drift: energy taken and least (J) from the third epoch on, how many
-    epochs it took to hold what it then held, whether it went round in circles."""
+    epochs passed before what it then held was taken up, whether it went round in circles."""
 
     taken_j: float
     best_j: float
@@ -133,31 +120,50 @@ class AfterDrift:
 
 
 def after_drifts(played: Played, max_slowdown: float) -> list[AfterDrift]:
-    """Every segment that begins with a drift."""
+    """Every segment but the first: each begins with a drift."""
     best_j = played.other_j(oracle(played, max_slowdown))
     numbers = np.arange(played.job.steps)
     found = []
-    for index, segment in enumerate(played.job.segments):
-        if not index:
-            continue
+    for index in range(1, len(played.job.segments)):
         seen = [each for each in played.epochs if each.segment == index]
         since = seen[RESETTLE_EPOCHS - 1].steps if len(seen) >= RESETTLE_EPOCHS else 0
         here = (played.segment == index) & (numbers >= since)
-        held = [
-            (number, each.decision.target_hz)
-            for number, each in enumerate(seen)
-            if each.decision.state in HELD
-        ]
-        changes = sum(a[1] != b[1] for a, b in pairwise(held))
-        last = [number for number, target in held if target != held[-1][1]]
-        again = next((n for n, _ in held if not last or n > last[-1]), len(seen))
-        if segment.is_drift or segment.told is not None or segment.pause:
-            found.append(
-                AfterDrift(
-                    taken_j=float(played.step_j[here].sum()),
-                    best_j=float(best_j[here].sum()),
-                    epochs=again,
-                    cycles=changes >= _CYCLE_CHANGES,
-                )
+        held = [each.decision.target_hz for each in seen if each.decision.state in HELD]
+        changes = sum(one != other for one, other in pairwise(held))
+        found.append(
+            AfterDrift(
+                taken_j=float(played.step_j[here].sum()),
+                best_j=float(best_j[here].sum()),
+                epochs=_epochs_until_settled(seen),
+                cycles=changes >= _CYCLE_CHANGES,
             )
+        )
     return found
+
+
+def _epochs_until_settled(seen: Sequence[Seen]) -> int:
+    """How many of a segment's epochs passed before the point held at its end was taken up."""
+    first = _taken_up([each.decision for each in seen])
+    if first is None:
+        return len(seen)
+    undisturbed = seen[0].window.target_hz == seen[first].decision.target_hz
+    return 0 if first == 0 and undisturbed else first + 1
+
+
+def _taken_up(decisions: Sequence[Decision]) -> int | None:
+    """Which decision took up for good what the last one holds; None where nothing is held.
+
+    Looks elsewhere and baseline windows that return don't count.
+    """
+    held = [index for index, decision in enumerate(decisions) if decision.state in HELD]
+    if not held:
+        return None
+    target, first = decisions[held[-1]].target_hz, held[-1]
+    for index in reversed(held):
+        if decisions[index].target_hz != target:
+            break
+        first = index
+    # It was taken up before, where the epochs up to the first hold verified it.
+    while first and decisions[first - 1].target_hz == target:
+        first -= 1
+    return first

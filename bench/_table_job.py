@@ -32,7 +32,6 @@ class Segment:
     at: Mapping[Target, Costs]
     pause: Mapping[Target, tuple[float, float]] = field(default_factory=dict)
     told: str | None = None
-    is_drift: bool = False
 
     @property
     def points_hz(self) -> tuple[int, ...]:
