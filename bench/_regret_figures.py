@@ -141,7 +141,7 @@ def thinking_figures(played: Sequence[Played]) -> list[Figure]:
     wall_ms, processor_ms = (1e3 * np.concatenate([each.think_s for each in played])).T
     window = played[0].epochs[0].window
     features = features_of(window, played[0].job.segments[0].points_hz[-1], 0.1)
-    nodes = shipped_policy().trees["energy"]
+    nodes = shipped_policy().nodes
     # The quickest of many: what the walk takes where nothing else has the processor.
     walks_s = repeat(lambda: walk(nodes, features), number=1000, repeat=30)
     return [
