@@ -28,15 +28,20 @@ class Answer:
 
 @dataclass(frozen=True)
 class Prior:
-    """What a policy expects before a point is measured.
-
-    `answer` is the mean; workloads deviate from it along `deviations`, [k, 2 * clocks], each times
-    a standard normal number, and by `rest` (standard deviation) at each clock by itself.
-    """
+    """What a policy expects before a point is measured: the mean, and the covariance of energy and
+    time at the clocks, [2 * clocks, 2 * clocks]."""
 
     answer: Answer
-    deviations: Floats
-    rest: float
+    covariance: Floats
+
+
+def smooth_doubt(clocks: Sequence[float], size: float, reach: float) -> Floats:
+    """Return the covariance of a smooth error of standard deviation `size`, [clocks, clocks].
+
+    Clocks that differ by a factor of e^`reach` err by half as much alike as the same one does.
+    """
+    logs = np.log(np.asarray(clocks))
+    return np.asarray(size**2 * 0.5 ** (((logs[:, None] - logs[None, :]) / reach) ** 2))
 
 
 def at_clocks(knots: Sequence[float], values: Floats, clocks: Sequence[float]) -> Floats:

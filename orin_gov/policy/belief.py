@@ -31,8 +31,7 @@ class Belief:
         self._n = n
         self._mean = np.concatenate([prior.answer.joined, np.zeros(2)])
         self._cov = np.zeros((2 * n + 2, 2 * n + 2))
-        self._cov[: 2 * n, : 2 * n] = prior.deviations.T @ prior.deviations
-        self._cov[: 2 * n, : 2 * n] += prior.rest**2 * np.eye(2 * n)
+        self._cov[: 2 * n, : 2 * n] = prior.covariance
         self._cov[2 * n :, 2 * n :] = reference_error**2 * np.eye(2)
 
     def pass_window(self, walk: float = STEADY_WALK) -> None:
@@ -87,6 +86,11 @@ class Belief:
         return float(self._mean[-2]), float(self._mean[-1])
 
     @property
+    def machine_error(self) -> float:
+        """The standard deviation of the latter."""
+        return math.sqrt(max(0.0, float(self._cov[-1, -1])))
+
+    @property
     def time_error(self) -> Floats:
         """The standard deviation of each operating point's time."""
         spread = np.diag(self._cov)[self._n : 2 * self._n]
@@ -101,14 +105,29 @@ class Belief:
 
         None as `one` is the board's own governor, whose objective is 0 by definition.
         """
+        rows = self._differences(exponent, one)
+        variance = ((rows @ self._cov) * rows).sum(axis=1)
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+    def told_by_a_look(self, exponent: int, one: int | None, error: float) -> Floats:
+        """How far a window at each point would move the difference of its objective to `one`'s.
+
+        A standard deviation, before the window is measured; `error` is its relative standard error.
+        """
+        rows = self._differences(exponent, one)
+        seen = self._differences(exponent, None)
+        seen[:, -2:] = 1.0, exponent
+        projected = seen @ self._cov
+        shared, variance = (rows * projected).sum(axis=1), (seen * projected).sum(axis=1)
+        noise = (1 + exponent**2) * error**2
+        return np.asarray(np.abs(shared) / np.sqrt(np.maximum(variance + noise, 1e-18)))
+
+    def _differences(self, exponent: int, one: int | None) -> Floats:
         n = self._n
         rows = np.zeros((n, len(self._mean)))
         rows[np.arange(n), np.arange(n)] = 1.0
         rows[np.arange(n), n + np.arange(n)] = exponent
-        if one is not None:
-            rows = rows - rows[one]
-        variance = np.einsum("ij,jk,ik->i", rows, self._cov, rows)
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+        return rows if one is None else rows - rows[one]
 
 
 def log_ratio(ratio: float | None) -> float | None:

@@ -1,6 +1,7 @@
 """Choosing among operating points: which is best as believed, and which is worth a look."""
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 
@@ -14,6 +15,12 @@ GRACE = 0.005
 ONE_IN_20 = 1.645
 SWITCH_COST = 0.003
 """What a look costs besides its window: the step in which the clock changes is in no window."""
+
+HYSTERESIS = 0.005
+"""Another point must be expected to be this much better for the held one to be left."""
+
+NEAR = 0.06
+"""A neighbour that is expected to be worse by more than this is not looked at for certainty."""
 
 HORIZON_LOOKS = 100
 """For how many windows as long as a look the outcome of one is of use, before things change."""
@@ -66,10 +73,11 @@ def worth_a_look(
     baseline_w: float | None,
     best: int | None,
     window_error: float,
+    least_gain: float,
 ) -> int | None:
     """Return the point whose measurement is expected to gain more than it costs, if there is one.
 
-    The gain is the expected improvement over the best point, as far as one window of relative
+    The gain is the expected improvement over the best point beyond `least_gain`, as far as one window of relative
     error `window_error` can tell, times the chance to be within the budget, over the horizon.
     Jones et al. 1998 (expected improvement); Frazier et al. 2009 (knowledge gradient).
     """
@@ -78,16 +86,43 @@ def worth_a_look(
     exponent = TIME_EXPONENT[objective.name]
     values = belief.objective(exponent)
     behind = values - (0.0 if best is None else values[best])
-    error = belief.difference_error(exponent, best)
-    told = error**2 / np.sqrt(error**2 + (1 + exponent) ** 2 * window_error**2 + 1e-18)
+    told = belief.told_by_a_look(exponent, best, window_error)
     _, chance = within_budget(belief, objective)
     chance = chance * within_power(belief, objective, baseline_w)
-    worth = _expected_improvement(behind, told) * np.where(chance < LEAST_CHANCE, 0.0, chance)
+    worth = _expected_improvement(behind + least_gain, told) * np.where(chance < LEAST_CHANCE, 0.0, chance)
     net = worth * HORIZON_LOOKS - np.maximum(behind, 0.0) - SWITCH_COST
     if best is not None:
         net[best] = -np.inf
     found = int(net.argmax())
     return found if net[found] > 0 else None
+
+
+def promising_neighbour(
+    belief: Belief,
+    objective: Objective,
+    baseline_w: float | None,
+    best: int,
+    measured: Collection[int],
+) -> int | None:
+    """Return the better of the best point's neighbours that were never measured, if it is not
+    expected to be worse than by `NEAR` and will probably keep the constraints.
+
+    Energy over the clock has one valley: where both neighbours are worse, the best is its bottom.
+    """
+    if objective.name == "time":
+        return None
+    values = belief.objective(TIME_EXPONENT[objective.name])
+    _, chance = within_budget(belief, objective)
+    chance = chance * within_power(belief, objective, baseline_w)
+    near = [
+        point
+        for point in (best - 1, best + 1)
+        if 0 <= point < len(values)
+        and point not in measured
+        and values[point] - values[best] <= NEAR
+        and chance[point] >= 0.5
+    ]
+    return min(near, key=values.__getitem__, default=None)
 
 
 def _expected_improvement(behind: Floats, error: Floats) -> Floats:

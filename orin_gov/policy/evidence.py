@@ -19,7 +19,8 @@ OTHER_WORK = 1.25
 RECALL_ERROR = 0.002
 """How well what was measured is known when it is told to a new belief."""
 
-WALK_MEMORY = 0.7
+WALK_MEMORY = 0.85
+"""How much of its idea of the machine's pace is kept at each baseline window."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,9 @@ class Evidence:
         """Learn from a baseline window how far the machine moves between two of them."""
         assert self.belief is not None
         if ratios.time is not None:
-            moved = (ratios.time - self.belief.machine[1]) ** 2 - ratios.time_error**2
-            seen = max(0.0, moved) / self._since_baseline
+            moved = (ratios.time - self.belief.machine[1]) ** 2
+            known = ratios.time_error**2 + self.belief.machine_error**2
+            seen = max(0.0, moved - known) / self._since_baseline
             kept = WALK_MEMORY * self._walk**2 + (1 - WALK_MEMORY) * seen
             self._walk = max(STEADY_WALK, math.sqrt(kept))
         self._since_baseline = 1

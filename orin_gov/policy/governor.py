@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from orin_gov.policy.choice import GRACE, best_point, worth_a_look
+from orin_gov.policy.choice import GRACE, HYSTERESIS, best_point, promising_neighbour, worth_a_look
 from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
@@ -32,14 +32,14 @@ SURPRISE = 4.0
 DOUBT = 0.03
 """How far, then, every operating point may have moved (standard deviation, relative)."""
 
-HYSTERESIS = 0.002
-"""Another point must be expected to be this much better for the held one to be left."""
-
 BASELINE_SHARE = 0.05
 """The share of steps that recurring baseline windows take, at most."""
 
 PRECISE, PRECISE_SHARE = 0.003, 0.2
 """Once the gain is known to this standard error and the machine is steady, so much of it is enough."""
+
+LOOKS_IN_A_ROW = 3
+"""After so many looks a while is spent where it is best as far as known."""
 
 MISSES_ALLOWED = 2
 FALLBACK_WINDOWS = 20
@@ -158,9 +158,10 @@ class Governor:
     def _begin(self) -> None:
         self._evidence = Evidence()
         self._walk: Walk | None = None
-        self._held: int | None = None
+        self._held: int | None = None  # None: the board's own governor, once anything is held
+        self._holds = False
         self._owed = 0.0
-        self._surprises = self._other_leaf = 0
+        self._surprises = self._other_leaf = self._looks = 0
         self._leaves: list[Leaf] = []
 
     def _start_over(self, told: str) -> Decision:
@@ -234,8 +235,11 @@ class Governor:
             return self._choose(window, "the tree leads elsewhere now")
         if point is not None and self._state is not State.REFINE:
             if told := self._broken(point, window):
-                baseline = Decision(State.BASELINE, None, f"{told}; is it the machine?")
-                return self._missed(told) or baseline
+                if missed := self._missed(told):
+                    return missed
+                if self._holds:
+                    return Decision(State.BASELINE, None, f"{told}; is it the machine?")
+                return self._choose(window, told)
             self._misses = 0
             self._surprises = 0 if self._state is State.HOLD else self._surprises
         return self._choose(window, None)
@@ -267,12 +271,13 @@ class Governor:
         if self._owed >= max(1, usual) and self._state is State.HOLD:
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
         if best is not None and best not in self._evidence.measured:
-            self._held = best
             return self._decision(State.VERIFY, best, told or "expected to be better")
         look = self._look(best, usual)
-        if look is not None:
+        if look is not None and self._looks < LOOKS_IN_A_ROW:
+            self._looks += 1
             return self._decision(State.REFINE, look, "worth a look")
-        self._held = best
+        self._looks = 0
+        self._held, self._holds = best, True
         return self._decision(State.HOLD, best, "within budget")
 
     def _best(self) -> int | None:
@@ -281,12 +286,15 @@ class Governor:
         assert evidence.belief is not None
         best = best_point(evidence.belief, objective, evidence.baseline_power_w())
         held = self._held
-        if held is None or best is None or held == best:
+        if not self._holds or held == best or objective.name == "time":
+            return best
+        if held is not None and not self._keeps(held):
             return best
         values = evidence.belief.objective(self._exponent)
-        if objective.name == "time" or not self._keeps(held):
-            return best
-        return held if values[held] <= values[best] + HYSTERESIS else best
+        at_held, at_best = (0.0 if each is None else values[each] for each in (held, best))
+        other, one = (best, held) if best is not None else (held, None)
+        error = evidence.belief.difference_error(self._exponent, one)[other]
+        return held if at_held <= at_best + HYSTERESIS + error else best
 
     def _keeps(self, point: int) -> bool:
         belief = self._evidence.belief
@@ -299,10 +307,16 @@ class Governor:
 
     def _look(self, best: int | None, steps: int) -> int | None:
         evidence = self._evidence
-        assert evidence.belief is not None
+        belief = evidence.belief
+        assert belief is not None
         error = evidence.look_error(steps)
         power_w = evidence.baseline_power_w()
-        return worth_a_look(evidence.belief, self._objective, power_w, best, error)
+        if not self._holds and best is not None:
+            near = promising_neighbour(belief, self._objective, power_w, best, evidence.measured)
+            if near is not None:
+                return near
+        least = HYSTERESIS if self._holds else 0.0
+        return worth_a_look(belief, self._objective, power_w, best, error, least)
 
     def _broken(self, point: int, window: Window) -> str | None:
         """Return in words how the point has clearly not kept its promise, or None."""

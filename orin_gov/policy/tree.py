@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from orin_gov.policy.answer import Answer, Floats, Prior, halves_at_clocks
+from orin_gov.policy.answer import Answer, Floats, Prior, halves_at_clocks, smooth_doubt
 from orin_gov.policy.features import Features
 from orin_gov.policy.objective import Objective
 
@@ -46,6 +46,9 @@ class Split:
 
 Node = Leaf | Split
 
+UNMODELLED, UNMODELLED_REACH = 0.02, 0.2
+"""How far, and over how wide a range of clocks, a real workload on a real board is off besides."""
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -63,12 +66,18 @@ class Policy:
     card: Mapping[str, Any]
 
     def prior(self, leaf: Leaf, clocks: Sequence[float]) -> Prior:
-        """What `leaf` expects at other clocks, as shares of the top."""
+        """What `leaf` expects at other clocks, as shares of the top.
+
+        Workloads deviate from it as those of the fit did, and by what no family of workloads and
+        no model of a board has in it.
+        """
+        n = len(clocks)
         joined = np.log(np.concatenate([leaf.energy, leaf.time]))
         mean = halves_at_clocks(self.clock_shares, joined, clocks)
-        deviations = halves_at_clocks(self.clock_shares, self.deviations, clocks)
-        n = len(clocks)
-        return Prior(Answer(mean[:n], mean[n:]), leaf.spread * deviations, leaf.spread * self.rest)
+        ways = leaf.spread * halves_at_clocks(self.clock_shares, self.deviations, clocks)
+        covariance = ways.T @ ways + (leaf.spread * self.rest) ** 2 * np.eye(2 * n)
+        covariance += np.kron(np.eye(2), smooth_doubt(clocks, UNMODELLED, UNMODELLED_REACH))
+        return Prior(Answer(mean[:n], mean[n:]), covariance)
 
     def doubted(self, factor: float) -> "Policy":
         """The same policy, whose expectations are trusted `factor` times less."""
