@@ -38,7 +38,7 @@ BASELINE_SHARE = 0.05
 PRECISE, PRECISE_SHARE = 0.003, 0.2
 """Once the gain is known to this standard error and the machine is steady, so much of it is enough."""
 
-LOOKS_IN_A_ROW = 3
+LOOKS_IN_A_ROW = 5
 """After so many looks a while is spent where it is best as far as known."""
 
 MISSES_ALLOWED = 2
@@ -271,6 +271,7 @@ class Governor:
         if self._owed >= max(1, usual) and self._state is State.HOLD:
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
         if best is not None and best not in self._evidence.measured:
+            self._looks += 1
             return self._decision(State.VERIFY, best, told or "expected to be better")
         look = self._look(best, usual)
         if look is not None and self._looks < LOOKS_IN_A_ROW:
