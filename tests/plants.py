@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -121,6 +122,23 @@ DEVIATIONS = np.array(
 def policy_of(*nodes: Node, rest: float = 0.005) -> Policy:
     """Return a policy at our clocks whose workloads deviate by tilts of some percent."""
     return Policy(nodes or (Plant().leaf(),), SHARES, DEVIATIONS, rest, {})
+
+
+@cache
+def policy_of_all_plants() -> Policy:
+    """Return the policy of one leaf that knows plants of all kinds, and how they deviate."""
+    rng = np.random.default_rng(0)
+    answers = []
+    for _ in range(300):
+        plant = Plant(rng.uniform(0, 0.2), rng.uniform(0.02, 0.3), *rng.uniform(1, 60, 2))
+        ratios = [(plant.energy(hz), 1 + plant.slowdown(hz)) for hz in POINTS]
+        answers.append(np.log(np.array(ratios)).T.ravel())
+    mean = np.mean(answers, axis=0)
+    _, sizes, ways = np.linalg.svd((answers - mean) / len(answers) ** 0.5, full_matrices=False)
+    rest = float(np.sqrt((sizes[5:] ** 2).sum() / len(mean)))
+    energy, time = np.split(np.exp(mean), 2)
+    leaf = Leaf(tuple(energy.tolist()), tuple(time.tolist()), 1.0, 300)
+    return Policy((leaf,), SHARES, sizes[:5, None] * ways[:5], max(rest, 0.002), {})
 
 
 def governor(

@@ -8,6 +8,7 @@ their point. This is the Kalman filter of that model.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,34 +48,68 @@ class Belief:
         time: float | None,
         energy_error: float,
         time_error: float,
-    ) -> float:
+    ) -> None:
         """Take in a window's log ratios to the reference and their standard errors.
 
-        `point` is the operating point's index, None for the board's own governor. Returns how many
-        standard deviations the worse of the two lies from what was expected.
+        `point` is the operating point's index, None for the board's own governor.
         """
-        surprise = 0.0
         for half, value, error in ((0, energy, energy_error), (1, time, time_error)):
             if value is not None and math.isfinite(value):
-                surprise = max(surprise, self._take(point, half, value, error))
-        return surprise
+                self._take(self._seen(point, half), value, error)
 
-    def _take(self, point: int | None, half: int, value: float, error: float) -> float:
-        seen = np.zeros(len(self._mean))
-        seen[2 * self._n + half] = 1.0
-        if point is not None:
-            seen[half * self._n + point] = 1.0
+    def surprise(
+        self,
+        point: int | None,
+        energy: float | None,
+        time: float | None,
+        energy_error: float,
+        time_error: float,
+    ) -> tuple[float, float]:
+        """Return how far what `observe` would take in lies from what is expected, at the worse.
+
+        In standard deviations, and as a logarithm.
+        """
+        deviations, largest = 0.0, 0.0
+        for half, value, error in ((0, energy, energy_error), (1, time, time_error)):
+            if value is not None and math.isfinite(value):
+                seen = self._seen(point, half)
+                residual = abs(value - float(seen @ self._mean))
+                variance = float(seen @ self._cov @ seen) + error**2
+                deviations = max(deviations, residual / math.sqrt(variance))
+                largest = max(largest, residual)
+        return deviations, largest
+
+    def recall(self, known: "Belief", points: Iterable[int], error: float) -> None:
+        """Take over from `known` how far the machine has moved, and what it knew of `points`."""
+        n = 2 * self._n
+        self._mean[n:], self._cov[n:, n:] = known._mean[n:], known._cov[n:, n:]
+        for place in (half * self._n + point for point in points for half in (0, 1)):
+            self._take(np.eye(n + 2)[place], float(known._mean[place]), error)
+
+    def _take(self, seen: Floats, value: float, error: float) -> None:
         projected = self._cov @ seen
         variance = float(seen @ projected) + error**2
         residual = value - float(seen @ self._mean)
         self._mean += projected * (residual / variance)
         self._cov -= np.outer(projected, projected) / variance
-        return abs(residual) / math.sqrt(variance)
+
+    def _seen(self, point: int | None, half: int) -> Floats:
+        """What a window measures of the state: the machine, and its point if it has one."""
+        seen = np.zeros(len(self._mean))
+        seen[2 * self._n + half] = 1.0
+        if point is not None:
+            seen[half * self._n + point] = 1.0
+        return seen
 
     def widen(self, share: float) -> None:
         """Doubt all operating points anew: something has changed. `share` is relative."""
         n = 2 * self._n
         self._cov[:n, :n] += share**2 * (0.5 + 0.5 * np.eye(n))
+
+    def widen_at(self, point: int, share: float) -> None:
+        """Doubt one operating point: of the others it tells little from now on."""
+        for place in (point, self._n + point):
+            self._cov[place, place] += share**2
 
     @property
     def answer(self) -> Answer:

@@ -22,14 +22,28 @@ LEAST_CHANCE = 0.1
 """A point that keeps the constraints with a smaller chance is not looked at."""
 
 
-def within_budget(belief: Belief, objective: Objective) -> tuple[Floats, Floats]:
-    """Return for each point whether it may be chosen (1 or 0), and its chance to be within."""
-    time, error = belief.answer.time, belief.time_error
+def within_budget(belief: Belief, objective: Objective) -> Floats:
+    """Return for each point whether it may be chosen (1 or 0)."""
+    return (belief.answer.time <= _longest(belief.time_error, objective)).astype(float)
+
+
+def chance_within(belief: Belief, objective: Objective, window_error: float) -> Floats:
+    """Return for each point the chance that it may be chosen after one window there.
+
+    What a window can move shrinks faster than what is not known: no point is looked at for ever.
+    """
+    error = belief.time_error
+    moved = error**2 / np.sqrt(error**2 + window_error**2 + 1e-18)
+    left = np.sqrt(np.maximum(error**2 - moved**2, 0.0))
+    room = _longest(left, objective) - belief.answer.time
+    return _normal_cdf(room / np.maximum(moved, 1e-9))
+
+
+def _longest(error: Floats, objective: Objective) -> Floats:
+    """The longest time that may be chosen, known to such standard deviations; a logarithm."""
     budget = math.log1p(objective.max_slowdown)
-    allowed = (time <= budget) & (
-        time + ONE_IN_20 * error <= math.log1p(objective.max_slowdown + GRACE)
-    )
-    return allowed.astype(float), _normal_cdf((budget - time) / np.maximum(error, 1e-9))
+    sure = math.log1p(objective.max_slowdown + GRACE) - ONE_IN_20 * error
+    return np.minimum(budget, sure)
 
 
 def within_power(belief: Belief, objective: Objective, baseline_w: float | None) -> Floats:
@@ -50,7 +64,7 @@ def best_point(belief: Belief, objective: Objective, baseline_w: float | None) -
         allowed = within_power(belief, objective, baseline_w)
     else:
         values = belief.objective(TIME_EXPONENT[objective.name])
-        allowed, _ = within_budget(belief, objective)
+        allowed = within_budget(belief, objective)
         power = within_power(belief, objective, baseline_w)
         allowed = allowed * power if (allowed * power).any() or not _capped(objective) else power
     if not allowed.any():
@@ -80,7 +94,7 @@ def worth_a_look(
     behind = values - (0.0 if best is None else values[best])
     error = belief.difference_error(exponent, best)
     told = error**2 / np.sqrt(error**2 + (1 + exponent) ** 2 * window_error**2 + 1e-18)
-    _, chance = within_budget(belief, objective)
+    chance = chance_within(belief, objective, window_error)
     chance = chance * within_power(belief, objective, baseline_w)
     worth = _expected_improvement(behind, told) * np.where(chance < LEAST_CHANCE, 0.0, chance)
     net = worth * HORIZON_LOOKS - np.maximum(behind, 0.0) - SWITCH_COST

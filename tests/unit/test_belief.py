@@ -123,20 +123,37 @@ def test_a_machine_that_moves_is_told_by_baseline_windows_and_by_no_point() -> N
     assert belief.machine == pytest.approx((0.10, 0.12), abs=1e-3)
     assert belief.answer.time == pytest.approx(TIME, abs=1e-6)
     # A point that is slower by as much then is no slower than it was.
-    assert belief.observe(1, ENERGY[1] + 0.10, TIME[1] + 0.12, 0.001, 0.001) < 1
+    window = (1, ENERGY[1] + 0.10, TIME[1] + 0.12, 0.001, 0.001)
+    assert belief.surprise(*window)[0] < 1
+    belief.observe(*window)
     assert belief.answer.time == pytest.approx(TIME, abs=2e-3)
 
 
 def test_a_value_that_is_missing_or_no_number_teaches_nothing() -> None:
     belief = Belief(prior(), REFERENCE_ERROR)
     for value in (None, math.nan, math.inf, -math.inf):
-        assert belief.observe(1, value, value, 0.001, 0.001) == 0.0
+        assert belief.surprise(1, value, value, 0.001, 0.001) == (0.0, 0.0)
+        belief.observe(1, value, value, 0.001, 0.001)
     assert belief.answer.joined == pytest.approx(prior().answer.joined)
 
 
 def test_a_surprise_counts_standard_deviations() -> None:
     belief = Belief(Prior(Answer(ENERGY, TIME), np.zeros((0, 2 * N)), 0.03), 0.0)
-    assert belief.observe(2, ENERGY[2], TIME[2] + 0.15, 0.04, 0.04) == pytest.approx(3.0)
+    found = belief.surprise(2, ENERGY[2], TIME[2] + 0.15, 0.04, 0.04)
+    assert found == pytest.approx((3.0, 0.15))
+    assert belief.answer.time == pytest.approx(TIME)
+
+
+def test_a_new_belief_recalls_what_an_older_one_measured_and_where_the_machine_is() -> None:
+    old, new = Belief(prior(), 1e-3), Belief(prior(seed=1), 1e-3)
+    for _ in range(20):
+        old.pass_window(0.02)
+        old.observe(None, 0.10, 0.12, 0.001, 0.001)
+        old.observe(2, 0.13, 0.33, 0.001, 0.001)
+    new.recall(old, [2], 0.002)
+    assert new.machine == pytest.approx(old.machine, abs=1e-3)
+    assert new.answer.energy[2] == pytest.approx(0.03, abs=3e-3)
+    assert new.answer.time[2] == pytest.approx(0.21, abs=3e-3)
 
 
 def test_doubt_makes_it_learn_anew() -> None:
