@@ -136,14 +136,28 @@ class Belief:
 
         None as `one` is the board's own governor, whose objective is 0 by definition.
         """
-        n = self._n
-        rows = np.zeros((n, len(self._mean)))
-        rows[np.arange(n), np.arange(n)] = 1.0
-        rows[np.arange(n), n + np.arange(n)] = exponent
+        cov = self._objective_cov(exponent)
+        variance = np.diag(cov).copy()
         if one is not None:
-            rows = rows - rows[one]
-        variance = np.einsum("ij,jk,ik->i", rows, self._cov, rows)
+            variance += cov[one, one] - 2 * cov[one]
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+    def told_by_a_window(self, exponent: int, one: int | None, error: float) -> Floats:
+        """By how much (standard deviation) a window at each point will move the mean of its
+        objective against that of point `one` (None: the board's own governor).
+
+        `error` is the standard error of the window's objective. A point that is well known moves
+        nothing, however little is known of the other.
+        """
+        cov = self._objective_cov(exponent)
+        moved = np.diag(cov) - (0.0 if one is None else cov[one])
+        return np.asarray(np.abs(moved) / np.sqrt(np.diag(cov) + error**2 + 1e-18))
+
+    def _objective_cov(self, exponent: int) -> Floats:
+        """The covariance of energy x time^exponent at all operating points, [n, n]."""
+        n, cov = self._n, self._cov
+        energy, both, time = cov[:n, :n], cov[:n, n : 2 * n], cov[n : 2 * n, n : 2 * n]
+        return np.asarray(energy + exponent * (both + both.T) + exponent**2 * time)
 
 
 def log_ratio(ratio: float | None) -> float | None:

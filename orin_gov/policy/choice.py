@@ -92,8 +92,7 @@ def worth_a_look(
     exponent = TIME_EXPONENT[objective.name]
     values = belief.objective(exponent)
     behind = values - (0.0 if best is None else values[best])
-    error = belief.difference_error(exponent, best)
-    told = error**2 / np.sqrt(error**2 + (1 + exponent) ** 2 * window_error**2 + 1e-18)
+    told = belief.told_by_a_window(exponent, best, (1 + exponent) * window_error)
     chance = chance_within(belief, objective, window_error)
     chance = chance * within_power(belief, objective, baseline_w)
     worth = _expected_improvement(behind, told) * np.where(chance < LEAST_CHANCE, 0.0, chance)

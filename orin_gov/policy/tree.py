@@ -5,6 +5,7 @@ it was fitted on, so one tree serves every objective and every budget.
 """
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,9 @@ import numpy as np
 from orin_gov.policy.answer import Answer, Floats, Prior, halves_at_clocks
 from orin_gov.policy.features import Features
 from orin_gov.policy.objective import Objective
+
+KNOWN = sys.float_info.max
+"""A threshold that no value exceeds: such a split asks whether the feature is known at all."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,8 @@ def path_in_words(path: Sequence[tuple[Split, str]], features: Features) -> tupl
         below = min((bound for bound, side in passed if side == "left"), default=None)
         if value is None:
             words[feature] = f"{feature} is missing"
+        elif above is None and below == KNOWN:
+            words[feature] = f"{feature} is known"
         elif above is None:
             words[feature] = f"{feature} {value:.3g} <= {below:.3g}"
         elif below is None:
@@ -133,10 +139,15 @@ def tree_lines(
     node, indent = policy.nodes[index], "  " * depth
     if isinstance(node, Leaf):
         return [f"{indent}-> {_choice_in_words(policy, node, top_hz, objective)}"]
+    if node.threshold == KNOWN:
+        left, right = "is known", "is missing"
+    else:
+        left = f"<= {node.threshold:.3g}{_missing(node, 'left')}"
+        right = f"> {node.threshold:.3g}{_missing(node, 'right')}"
     return [
-        f"{indent}{node.feature} <= {node.threshold:.3g}{_missing(node, 'left')}",
+        f"{indent}{node.feature} {left}",
         *tree_lines(policy, top_hz, objective, node.left, depth + 1),
-        f"{indent}{node.feature} > {node.threshold:.3g}{_missing(node, 'right')}",
+        f"{indent}{node.feature} {right}",
         *tree_lines(policy, top_hz, objective, node.right, depth + 1),
     ]
 
