@@ -34,6 +34,11 @@ class Prior:
     answer: Answer
     covariance: Floats
 
+    def shifted(self, by: Answer, share: float) -> "Prior":
+        """The same with its mean moved by a share of `by`."""
+        energy = self.answer.energy + share * by.energy
+        return Prior(Answer(energy, self.answer.time + share * by.time), self.covariance)
+
 
 def smooth_doubt(clocks: Sequence[float], size: float, reach: float) -> Floats:
     """Return the covariance of a smooth error of standard deviation `size`, [clocks, clocks].
@@ -52,6 +57,11 @@ def at_clocks(knots: Sequence[float], values: Floats, clocks: Sequence[float]) -
     rows = np.atleast_2d(values)
     found = np.stack([np.interp(clocks, knots, row) for row in rows])
     return found if values.ndim > 1 else found[0]
+
+
+def answer_at_clocks(knots: Sequence[float], answer: Answer, clocks: Sequence[float]) -> Answer:
+    """Interpolate an answer at other clocks."""
+    return Answer(at_clocks(knots, answer.energy, clocks), at_clocks(knots, answer.time, clocks))
 
 
 def halves_at_clocks(knots: Sequence[float], joined: Floats, clocks: Sequence[float]) -> Floats:

@@ -8,6 +8,7 @@ their point. This is the Kalman filter of that model.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,8 @@ class Belief:
     def __init__(self, prior: Prior, reference_error: float) -> None:
         n = len(prior.answer.energy)
         self._n = n
-        self._mean = np.concatenate([prior.answer.joined, np.zeros(2)])
+        self._prior = prior.answer.joined
+        self._mean = np.concatenate([self._prior, np.zeros(2)])
         self._cov = np.zeros((2 * n + 2, 2 * n + 2))
         self._cov[: 2 * n, : 2 * n] = prior.covariance
         self._cov[2 * n :, 2 * n :] = reference_error**2 * np.eye(2)
@@ -46,39 +48,79 @@ class Belief:
         time: float | None,
         energy_error: float,
         time_error: float,
-    ) -> float:
+    ) -> None:
         """Take in a window's log ratios to the reference and their standard errors.
 
-        `point` is the operating point's index, None for the board's own governor. Returns how many
-        standard deviations the worse of the two lies from what was expected.
+        `point` is the operating point's index, None for the board's own governor.
         """
-        surprise = 0.0
         for half, value, error in ((0, energy, energy_error), (1, time, time_error)):
             if value is not None and math.isfinite(value):
-                surprise = max(surprise, self._take(point, half, value, error))
-        return surprise
+                self._take(self._seen(point, half), value, error)
 
-    def _take(self, point: int | None, half: int, value: float, error: float) -> float:
-        seen = np.zeros(len(self._mean))
-        seen[2 * self._n + half] = 1.0
-        if point is not None:
-            seen[half * self._n + point] = 1.0
+    def surprise(
+        self,
+        point: int | None,
+        energy: float | None,
+        time: float | None,
+        energy_error: float,
+        time_error: float,
+    ) -> tuple[float, float]:
+        """Return how far what `observe` would take in lies from what is expected, at the worse.
+
+        In standard deviations, and as a logarithm.
+        """
+        deviations, largest = 0.0, 0.0
+        for half, value, error in ((0, energy, energy_error), (1, time, time_error)):
+            if value is not None and math.isfinite(value):
+                seen = self._seen(point, half)
+                residual = abs(value - float(seen @ self._mean))
+                variance = float(seen @ self._cov @ seen) + error**2
+                deviations = max(deviations, residual / math.sqrt(variance))
+                largest = max(largest, residual)
+        return deviations, largest
+
+    def recall(self, known: "Belief", points: Iterable[int], error: float) -> None:
+        """Take over from `known` how far the machine has moved, and what it knew of `points`."""
+        n = 2 * self._n
+        self._mean[n:], self._cov[n:, n:] = known._mean[n:], known._cov[n:, n:]
+        for place in (half * self._n + point for point in points for half in (0, 1)):
+            self._take(np.eye(n + 2)[place], float(known._mean[place]), error)
+
+    def _take(self, seen: Floats, value: float, error: float) -> None:
         projected = self._cov @ seen
         variance = float(seen @ projected) + error**2
         residual = value - float(seen @ self._mean)
         self._mean += projected * (residual / variance)
         self._cov -= np.outer(projected, projected) / variance
-        return abs(residual) / math.sqrt(variance)
+
+    def _seen(self, point: int | None, half: int) -> Floats:
+        """What a window measures of the state: the machine, and its point if it has one."""
+        seen = np.zeros(len(self._mean))
+        seen[2 * self._n + half] = 1.0
+        if point is not None:
+            seen[half * self._n + point] = 1.0
+        return seen
 
     def widen(self, share: float) -> None:
         """Doubt all operating points anew: something has changed. `share` is relative."""
         n = 2 * self._n
         self._cov[:n, :n] += share**2 * (0.5 + 0.5 * np.eye(n))
 
+    def widen_at(self, point: int, share: float) -> None:
+        """Doubt one operating point: of the others it tells little from now on."""
+        for place in (point, self._n + point):
+            self._cov[place, place] += share**2
+
     @property
     def answer(self) -> Answer:
         """The means now, energy and time, against the board's own governor now."""
         return Answer(self._mean[: self._n].copy(), self._mean[self._n : 2 * self._n].copy())
+
+    @property
+    def lesson(self) -> Answer:
+        """How far this run's operating points have turned out to be from what was expected."""
+        off = self._mean[: 2 * self._n] - self._prior
+        return Answer(off[: self._n], off[self._n :])
 
     @property
     def machine(self) -> tuple[float, float]:
@@ -105,29 +147,33 @@ class Belief:
 
         None as `one` is the board's own governor, whose objective is 0 by definition.
         """
-        rows = self._differences(exponent, one)
-        variance = ((rows @ self._cov) * rows).sum(axis=1)
+        cov = self._objective_cov(exponent)
+        variance = np.diag(cov).copy()
+        if one is not None:
+            variance += cov[one, one] - 2 * cov[one]
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
-    def told_by_a_look(self, exponent: int, one: int | None, error: float) -> Floats:
-        """How far a window at each point would move the difference of its objective to `one`'s.
+    def told_by_a_window(self, exponent: int, one: int | None, error: float) -> Floats:
+        """By how much (standard deviation) a window at each point will move the mean of its
+        objective against that of point `one` (None: the board's own governor).
 
-        A standard deviation, before the window is measured; `error` is its relative standard error.
+        `error` is the standard error of the window's objective. A point that is well known moves
+        nothing, however little is known of the other.
         """
-        rows = self._differences(exponent, one)
-        seen = self._differences(exponent, None)
-        seen[:, -2:] = 1.0, exponent
-        projected = seen @ self._cov
-        shared, variance = (rows * projected).sum(axis=1), (seen * projected).sum(axis=1)
-        noise = (1 + exponent**2) * error**2
-        return np.asarray(np.abs(shared) / np.sqrt(np.maximum(variance + noise, 1e-18)))
-
-    def _differences(self, exponent: int, one: int | None) -> Floats:
+        cov, moving = self._objective_cov(exponent), self._cov[:, -2] + exponent * self._cov[:, -1]
         n = self._n
-        rows = np.zeros((n, len(self._mean)))
-        rows[np.arange(n), np.arange(n)] = 1.0
-        rows[np.arange(n), n + np.arange(n)] = exponent
-        return rows if one is None else rows - rows[one]
+        machine = moving[:n] + exponent * moving[n : 2 * n]
+        moved = np.diag(cov) + machine
+        if one is not None:
+            moved = moved - cov[one] - machine[one]
+        variance = np.diag(cov) + 2 * machine + moving[-2] + exponent * moving[-1] + error**2
+        return np.asarray(np.abs(moved) / np.sqrt(np.maximum(variance, 1e-18)))
+
+    def _objective_cov(self, exponent: int) -> Floats:
+        """The covariance of energy x time^exponent at all operating points, [n, n]."""
+        n, cov = self._n, self._cov
+        energy, both, time = cov[:n, :n], cov[:n, n : 2 * n], cov[n : 2 * n, n : 2 * n]
+        return np.asarray(energy + exponent * (both + both.T) + exponent**2 * time)
 
 
 def log_ratio(ratio: float | None) -> float | None:

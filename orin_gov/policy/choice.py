@@ -29,14 +29,28 @@ LEAST_CHANCE = 0.1
 """A point that keeps the constraints with a smaller chance is not looked at."""
 
 
-def within_budget(belief: Belief, objective: Objective) -> tuple[Floats, Floats]:
-    """Return for each point whether it may be chosen (1 or 0), and its chance to be within."""
-    time, error = belief.answer.time, belief.time_error
+def within_budget(belief: Belief, objective: Objective) -> Floats:
+    """Return for each point whether it may be chosen (1 or 0)."""
+    return (belief.answer.time <= _longest(belief.time_error, objective)).astype(float)
+
+
+def chance_within(belief: Belief, objective: Objective, window_error: float) -> Floats:
+    """Return for each point the chance that it may be chosen after one window there.
+
+    What a window can move shrinks faster than what is not known: no point is looked at for ever.
+    """
+    error = belief.time_error
+    moved = error**2 / np.sqrt(error**2 + window_error**2 + 1e-18)
+    left = np.sqrt(np.maximum(error**2 - moved**2, 0.0))
+    room = _longest(left, objective) - belief.answer.time
+    return _normal_cdf(room / np.maximum(moved, 1e-9))
+
+
+def _longest(error: Floats, objective: Objective) -> Floats:
+    """The longest time that may be chosen, known to such standard deviations; a logarithm."""
     budget = math.log1p(objective.max_slowdown)
-    allowed = (time <= budget) & (
-        time + ONE_IN_20 * error <= math.log1p(objective.max_slowdown + GRACE)
-    )
-    return allowed.astype(float), _normal_cdf((budget - time) / np.maximum(error, 1e-9))
+    sure = math.log1p(objective.max_slowdown + GRACE) - ONE_IN_20 * error
+    return np.minimum(budget, sure)
 
 
 def within_power(belief: Belief, objective: Objective, baseline_w: float | None) -> Floats:
@@ -57,7 +71,7 @@ def best_point(belief: Belief, objective: Objective, baseline_w: float | None) -
         allowed = within_power(belief, objective, baseline_w)
     else:
         values = belief.objective(TIME_EXPONENT[objective.name])
-        allowed, _ = within_budget(belief, objective)
+        allowed = within_budget(belief, objective)
         power = within_power(belief, objective, baseline_w)
         allowed = allowed * power if (allowed * power).any() or not _capped(objective) else power
     if not allowed.any():
@@ -77,8 +91,9 @@ def worth_a_look(
 ) -> int | None:
     """Return the point whose measurement is expected to gain more than it costs, if there is one.
 
-    The gain is the expected improvement over the best point beyond `least_gain`, as far as one window of relative
-    error `window_error` can tell, times the chance to be within the budget, over the horizon.
+    The gain is the expected improvement over the best point beyond `least_gain`, as far as one
+    window of relative error `window_error` can tell, times the chance to be within the budget, over
+    the horizon.
     Jones et al. 1998 (expected improvement); Frazier et al. 2009 (knowledge gradient).
     """
     if objective.name == "time":
@@ -86,10 +101,12 @@ def worth_a_look(
     exponent = TIME_EXPONENT[objective.name]
     values = belief.objective(exponent)
     behind = values - (0.0 if best is None else values[best])
-    told = belief.told_by_a_look(exponent, best, window_error)
-    _, chance = within_budget(belief, objective)
+    told = belief.told_by_a_window(exponent, best, (1 + exponent) * window_error)
+    chance = chance_within(belief, objective, window_error)
     chance = chance * within_power(belief, objective, baseline_w)
-    worth = _expected_improvement(behind + least_gain, told) * np.where(chance < LEAST_CHANCE, 0.0, chance)
+    worth = _expected_improvement(behind + least_gain, told) * np.where(
+        chance < LEAST_CHANCE, 0.0, chance
+    )
     net = worth * HORIZON_LOOKS - np.maximum(behind, 0.0) - SWITCH_COST
     if best is not None:
         net[best] = -np.inf

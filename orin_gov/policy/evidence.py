@@ -8,6 +8,7 @@ the machine itself has moved since; they never change the reference, so budgets 
 import math
 from dataclasses import dataclass
 
+from orin_gov.policy.answer import Answer
 from orin_gov.policy.belief import STEADY_WALK, Belief, Scatter, log_ratio
 from orin_gov.policy.reference import Reference, relative_error, samples_of
 from orin_gov.policy.tree import Leaf, Policy
@@ -16,8 +17,14 @@ from orin_gov.policy.window import Window
 OTHER_WORK = 1.25
 """Steps this many times smaller or larger than any in the reference are another kind of work."""
 
+SURPRISE = 4.0
+"""A window that lies so many standard deviations off is a sign of change, or chance."""
+
 RECALL_ERROR = 0.002
 """How well what was measured is known when it is told to a new belief."""
+
+LESSON = 0.7
+"""How much of what a job taught about the policy holds for its next phase, by rule of thumb."""
 
 WALK_MEMORY = 0.85
 """How much of its idea of the machine's pace is kept at each baseline window."""
@@ -36,10 +43,11 @@ class Ratios:
 class Evidence:
     """Reference, scatter and belief of one run, from one start to the next.
 
-    Not thread-safe.
+    `lesson` is how far off the policy was before, at the same operating points. Not thread-safe.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lesson: Answer | None = None) -> None:
+        self._lesson = lesson
         self.reference = Reference()
         self.belief: Belief | None = None
         self.measured: set[int] = set()
@@ -56,30 +64,34 @@ class Evidence:
         """Freeze the reference, and expect what `leaf` says; what was measured stays known."""
         known, points = self.belief, self.measured
         steps = sum(window.steps for window in self.reference.windows)
-        self.belief = Belief(policy.prior(leaf, clocks), self._scatter_s.of(steps))
-        if known is None:
-            return
-        for point in points:
-            energy, time = float(known.answer.energy[point]), float(known.answer.time[point])
-            self.belief.observe(point, energy, time, RECALL_ERROR, RECALL_ERROR)
+        prior = policy.prior(leaf, clocks)
+        if known is None and self._lesson is not None:
+            prior = prior.shifted(self._lesson, LESSON)
+        self.belief = Belief(prior, self._scatter_s.of(steps))
+        if known is not None:
+            self.belief.recall(known, points, RECALL_ERROR)
 
-    def observe(self, window: Window, point: int | None) -> float:
+    def observe(self, window: Window, point: int | None) -> float | None:
         """Take in a window at an operating point (None: the board's own governor).
 
-        Returns how many standard deviations it lies from what was expected.
+        A window that fits nothing known is not taken in, since once is chance: returned is then how
+        far it lies from what was expected, as a logarithm; otherwise None.
         """
         assert self.belief is not None
-        self._scatter(window)
         ratios = self.ratios(window)
+        told = (ratios.energy, ratios.time, ratios.energy_error, ratios.time_error)
+        self.belief.pass_window(self._walk)
+        deviations, off = self.belief.surprise(point, *told)
+        if deviations > SURPRISE:
+            return off
+        self._scatter(window)
         if point is None:
             self._learn_walk(ratios)
         else:
             self.measured.add(point)
             self._since_baseline += 1
-        self.belief.pass_window(self._walk)
-        return self.belief.observe(
-            point, ratios.energy, ratios.time, ratios.energy_error, ratios.time_error
-        )
+        self.belief.observe(point, *told)
+        return None
 
     def ratios(self, window: Window) -> Ratios:
         """Compare a window with the reference."""
@@ -95,20 +107,26 @@ class Evidence:
         """The relative standard error of a window of so many steps."""
         return math.hypot(self._scatter_j.of(steps), self._scatter_s.of(steps)) / math.sqrt(2)
 
+    def is_other_unit(self, window: Window) -> bool:
+        """Tell whether the window's work is counted otherwise than the reference's."""
+        known = self.reference.windows
+        return bool(known) and window.unit != known[-1].unit
+
     def is_other_work(self, window: Window) -> bool:
         """Tell whether the window's steps are larger or smaller than any that the reference saw."""
         if not window.work or not window.steps or not self.reference.windows:
             return False
-        if window.unit != self.reference.windows[-1].unit:
-            return True
         seen = [each.work for known in self.reference.windows for each in samples_of(known)]
         work = window.work / window.steps
         return not min(seen) / OTHER_WORK <= work <= max(seen) * OTHER_WORK
 
     def baseline_power_w(self) -> float | None:
-        """Mean power under the board's own governor; None where it was not measured."""
+        """Mean power under the board's own governor as it is now; None where not measured."""
         powers = [each.power_w for each in self.reference.windows if each.power_w is not None]
-        return sum(powers) / len(powers) if powers else None
+        if not powers:
+            return None
+        moved_j, moved_s = (0.0, 0.0) if self.belief is None else self.belief.machine
+        return sum(powers) / len(powers) * math.exp(moved_j - moved_s)
 
     @property
     def is_steady(self) -> bool:

@@ -11,12 +11,15 @@ from orin_gov.errors import PolicyError
 from orin_gov.policy.answer import Floats
 from orin_gov.policy.features import FEATURES, features_of
 from orin_gov.policy.objective import Objective
-from orin_gov.policy.tree import Leaf, Node, Policy, Split, choice_of, walk
+from orin_gov.policy.tree import KNOWN, Leaf, Node, Policy, Split, choice_of, walk
 from orin_gov.policy.window import Window
 
 MAX_LEAVES = 16
 LEAST_SHARE = 0.01
 """No leaf stands for less than this share of the examples: a person is to read the tree."""
+
+LEAST_GAIN = 1e-9
+"""Splits that tell less of the answers (their mean variance) are rounding errors."""
 
 DEVIATIONS = 5
 FOLDS = 5
@@ -75,7 +78,10 @@ def _fit(examples: Sequence[Example], points_hz: Sequence[int]) -> Policy:
 
     inputs, answers, weights = _rows(examples)
     fitted = DecisionTreeRegressor(
-        max_leaf_nodes=MAX_LEAVES, min_weight_fraction_leaf=LEAST_SHARE, random_state=0
+        max_leaf_nodes=MAX_LEAVES,
+        min_weight_fraction_leaf=LEAST_SHARE,
+        min_impurity_decrease=LEAST_GAIN,
+        random_state=0,
     ).fit(inputs, answers, sample_weight=weights)
     leaf_of = fitted.apply(inputs)
     means = {
@@ -138,7 +144,8 @@ def _rms(residuals: Floats, weights: Floats) -> float:
 def _split(tree: Any, index: int) -> Split:
     return Split(
         feature=NAMES[tree.feature[index]],
-        threshold=float(tree.threshold[index]),
+        # Where it asks only whether the value is missing, the threshold is infinite.
+        threshold=min(float(tree.threshold[index]), KNOWN),
         left=int(tree.children_left[index]),
         right=int(tree.children_right[index]),
         missing="left" if tree.missing_go_to_left[index] else "right",

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from orin_gov.policy.answer import Answer, answer_at_clocks
 from orin_gov.policy.choice import GRACE, HYSTERESIS, best_point, promising_neighbour, worth_a_look
 from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
+from orin_gov.policy.sound import sound
 from orin_gov.policy.tree import Leaf, Policy, Walk, walk
 from orin_gov.policy.window import Window
 
@@ -26,9 +28,6 @@ LEAST_NOISE = 0.01
 SURE = 2.0
 """A promise counts as missed when the miss is this many standard errors clear."""
 
-SURPRISE = 4.0
-"""A window at a known point that lies so many standard deviations off is a sign of change."""
-
 DOUBT = 0.03
 """How far, then, every operating point may have moved (standard deviation, relative)."""
 
@@ -38,7 +37,7 @@ BASELINE_SHARE = 0.05
 PRECISE, PRECISE_SHARE = 0.003, 0.2
 """Once the gain is known to this standard error and the machine is steady, so much of it is enough."""
 
-LOOKS_IN_A_ROW = 5
+LOOKS_IN_A_ROW, LOOKS_AFTER_DRIFT = 5, 2
 """After so many looks a while is spent where it is best as far as known."""
 
 MISSES_ALLOWED = 2
@@ -109,6 +108,8 @@ class Governor:
         self._exponent = TIME_EXPONENT.get(objective.name, 0)
         self._state = State.WARMUP
         self._misses = self._fallbacks = self._pause = 0
+        self._baseline_windows = BASELINE_WINDOWS
+        self._lesson: Answer | None = None
         self._begin()
 
     def first(self) -> Decision:
@@ -117,7 +118,7 @@ class Governor:
 
     def decide(self, window: Window) -> Decision:
         """Return what to do next, given the window measured under the last decision."""
-        decision = self._next(window)
+        decision = self._next(sound(window))
         self._state = decision.state
         return decision
 
@@ -128,6 +129,12 @@ class Governor:
 
         The board's own governor is another one under another cap, so its baseline is measured anew.
         """
+        if self._lesson is not None:
+            self._lesson = answer_at_clocks(self._points, self._lesson, points_hz)
+        if self._evidence.belief is not None:
+            learned = self._evidence.belief.lesson
+            self._lesson = answer_at_clocks(self._points, learned, points_hz)
+            self._evidence.belief = None
         self._points = tuple(points_hz)
         self._advise = self._advise if advise is None else advise
         if self._state is State.FALLBACK:
@@ -142,7 +149,7 @@ class Governor:
 
     def outcome(self, window: Window) -> Outcome:
         """Compare `window` with the board's own governor as it is now."""
-        ratios = self._evidence.ratios(window)
+        ratios = self._evidence.ratios(sound(window))
         belief = self._evidence.belief
         moved_j, moved_s = (0.0, 0.0) if belief is None else belief.machine
         energy = None if ratios.energy is None else math.exp(ratios.energy - moved_j)
@@ -155,8 +162,8 @@ class Governor:
             margin=max(LEAST_NOISE, SURE * ratios.time_error),
         )
 
-    def _begin(self) -> None:
-        self._evidence = Evidence()
+    def _begin(self, lesson: Answer | None = None) -> None:
+        self._evidence = Evidence(lesson)
         self._walk: Walk | None = None
         self._held: int | None = None  # None: the board's own governor, once anything is held
         self._holds = False
@@ -165,7 +172,11 @@ class Governor:
         self._leaves: list[Leaf] = []
 
     def _start_over(self, told: str) -> Decision:
-        self._begin()
+        if self._evidence.belief is not None:
+            self._lesson = self._evidence.belief.lesson
+        self._begin(self._lesson)
+        # What is known of the job leaves less to be found than at the start.
+        self._baseline_windows, self._looks = 1, LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
         return Decision(State.BASELINE, None, f"{told}; measuring the board's own governor anew")
 
     def _next(self, window: Window) -> Decision:
@@ -174,13 +185,14 @@ class Governor:
         if self._state is State.WARMUP:
             return Decision(State.BASELINE, None, "warm; measuring the board's own governor")
         if not window.work or not window.duration_s > 0:
-            return Decision(self._state, window.target_hz, "no work was seen; once more")
-        if self._evidence.is_other_work(window):
-            if window.unit != self._evidence.reference.windows[-1].unit:
-                return self._start_over(f"work is now counted by {window.unit}")
+            return self._once_more(window.target_hz, "no work was seen")
+        if self._evidence.is_other_unit(window):
+            return self._start_over(f"work is now counted by {window.unit}")
+        # Until the reference is frozen, steps of other lengths only make it better.
+        if self._evidence.belief is not None and self._evidence.is_other_work(window):
             return self._start_over("the steps' work has changed")
         if self._objective.value(window) is None and not self._advise:
-            again = Decision(self._state, window.target_hz, "energy was not measured; once more")
+            again = self._once_more(window.target_hz, "energy was not measured")
             return self._missed("energy was not measured") or again
         if self._evidence.belief is None:
             return self._after_baseline(window)
@@ -188,6 +200,11 @@ class Governor:
             self._ask(window)
             return self._advice()
         return self._after(window)
+
+    def _once_more(self, target_hz: int | None, told: str) -> Decision:
+        """Measure at the same operating point again."""
+        governed = self._state is not State.BASELINE and target_hz in self._points
+        return Decision(self._state, target_hz if governed else None, f"{told}; once more")
 
     def _sit_out(self) -> Decision:
         if self._pause < 0:
@@ -201,7 +218,7 @@ class Governor:
     def _after_baseline(self, window: Window) -> Decision:
         self._misses = 0
         self._evidence.add_baseline(window)
-        if len(self._evidence.reference.windows) < BASELINE_WINDOWS:
+        if len(self._evidence.reference.windows) < self._baseline_windows:
             return Decision(State.BASELINE, None, "measuring the board's own governor")
         self._ask(window)
         return self._advice() if self._advise else self._choose(window, "the tree")
@@ -210,7 +227,8 @@ class Governor:
         """Ask the tree, and expect what its leaf says."""
         features = features_of(window, self._top_hz, self._objective.max_slowdown)
         self._walk = walk(self._policy.nodes, features)
-        self._leaves.append(self._walk.leaf)
+        if not any(self._walk.leaf is leaf for leaf in self._leaves):
+            self._leaves.append(self._walk.leaf)
         clocks = [hz / self._top_hz for hz in self._points]
         self._evidence.believe(self._policy, self._walk.leaf, clocks)
 
@@ -226,13 +244,16 @@ class Governor:
             )
         point = None if target is None else self._points.index(target)
         known = point is None or point in self._evidence.measured
-        surprise = self._evidence.observe(window, point)
-        self._owed += -window.steps if point is None else self._share_now() * window.steps
+        off = self._evidence.observe(window, point)
+        size = _size(window)
+        self._owed += -size if point is None else self._share_now() * size
         self._owed = max(self._owed, 0.0)
-        if known and surprise > SURPRISE:
-            return self._surprised()
+        if off is not None:
+            return self._surprised() if known else self._look_again(point, off)
         if self._state is State.HOLD and self._leads_elsewhere(window):
             return self._choose(window, "the tree leads elsewhere now")
+        if point is not None and self._objective.over_power(window):
+            return self._choose(window, self._over_cap(point, window))
         if point is not None and self._state is not State.REFINE:
             if told := self._broken(point, window):
                 if missed := self._missed(told):
@@ -252,6 +273,17 @@ class Governor:
         self._evidence.doubt(DOUBT)
         return Decision(State.BASELINE, None, "this window does not fit the others; a baseline")
 
+    def _look_again(self, point: int | None, off: float) -> Decision:
+        """What was never measured is not as expected at all: believe it if it comes again.
+
+        Then comes a baseline window, since the reference may be what is wrong.
+        """
+        assert self._evidence.belief is not None
+        assert point is not None
+        self._evidence.belief.widen_at(point, off)
+        self._owed = max(self._owed, _size(self._evidence.reference.windows[-1]))
+        return self._once_more(self._points[point], "far from what was expected")
+
     def _leads_elsewhere(self, window: Window) -> bool:
         """Re-evaluate the tree; adopt another leaf that it keeps leading to, each leaf once."""
         features = features_of(window, self._top_hz, self._objective.max_slowdown)
@@ -267,19 +299,19 @@ class Governor:
     def _choose(self, window: Window, told: str | None) -> Decision:
         """Return the next decision from what is believed."""
         best = self._best()
-        usual = self._evidence.reference.windows[-1].steps
-        if self._owed >= max(1, usual) and self._state is State.HOLD:
+        usual = self._evidence.reference.windows[-1]
+        if self._owed >= _size(usual):
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
         if best is not None and best not in self._evidence.measured:
             self._looks += 1
             return self._decision(State.VERIFY, best, told or "expected to be better")
-        look = self._look(best, usual)
+        look = self._look(best, usual.steps)
         if look is not None and self._looks < LOOKS_IN_A_ROW:
             self._looks += 1
             return self._decision(State.REFINE, look, "worth a look")
         self._looks = 0
         self._held, self._holds = best, True
-        return self._decision(State.HOLD, best, "within budget")
+        return self._decision(State.HOLD, best, told or "within budget")
 
     def _best(self) -> int | None:
         """Return the point that is best as believed; the held one where it is about as good."""
@@ -312,7 +344,7 @@ class Governor:
         assert belief is not None
         error = evidence.look_error(steps)
         power_w = evidence.baseline_power_w()
-        if not self._holds and best is not None:
+        if not self._holds and best is not None and self._lesson is None:
             near = promising_neighbour(belief, self._objective, power_w, best, evidence.measured)
             if near is not None:
                 return near
@@ -323,9 +355,8 @@ class Governor:
         """Return in words how the point has clearly not kept its promise, or None."""
         belief = self._evidence.belief
         assert belief is not None
-        if self._objective.over_power(window):
-            return f"{window.power_w:.1f} W, over the cap of {self._objective.power_cap_w:.1f} W"
-        if self._objective.name == "time":
+        # Under a cap, what is measured leads to a lower clock; the board's own keeps no cap.
+        if self._objective.name == "time" or self._objective.power_cap_w is not None:
             return None
         slow = float(belief.answer.time[point] - SURE * belief.time_error[point])
         budget = self._objective.max_slowdown
@@ -335,9 +366,15 @@ class Governor:
             )
         value = belief.objective(self._exponent)[point]
         error = belief.difference_error(self._exponent, None)[point]
-        if value - SURE * error > 0 and self._objective.power_cap_w is None:
+        if value - SURE * error > 0:
             return f"{math.expm1(value):.1%} worse than the baseline"
         return None
+
+    def _over_cap(self, point: int, window: Window) -> str:
+        lowest = " at the lowest operating point" if point == 0 else ""
+        return (
+            f"{window.power_w:.1f} W, over the cap of {self._objective.power_cap_w:.1f} W{lowest}"
+        )
 
     def _missed(self, told: str) -> Decision | None:
         """Count a miss; return the fallback where it is one too many."""
@@ -375,3 +412,8 @@ class Governor:
 
     def _path(self) -> tuple[str, ...]:
         return () if self._walk is None else self._walk.path
+
+
+def _size(window: Window) -> float:
+    """How much of the run a window is: in steps, or in seconds where none are seen."""
+    return window.steps or window.duration_s

@@ -5,6 +5,7 @@ it was fitted on, so one tree serves every objective and every budget.
 """
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,9 @@ import numpy as np
 from orin_gov.policy.answer import Answer, Floats, Prior, halves_at_clocks, smooth_doubt
 from orin_gov.policy.features import Features
 from orin_gov.policy.objective import Objective
+
+KNOWN = sys.float_info.max
+"""A threshold that no value exceeds: such a split asks whether the feature is known at all."""
 
 
 @dataclass(frozen=True)
@@ -86,22 +90,27 @@ class Policy:
 
 @dataclass(frozen=True)
 class Walk:
-    """The leaf a window's features lead to, and the path there in words."""
+    """The leaf a window's features lead to, and the way there."""
 
     leaf: Leaf
-    path: tuple[str, ...]
+    passed: Sequence[tuple[Split, str]]
+    features: Features
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The way in words."""
+        return path_in_words(self.passed, self.features)
 
 
 def walk(nodes: Sequence[Node], features: Features) -> Walk:
     """Follow the tree from its root (node 0) to a leaf."""
     node = nodes[0]
-    path: list[tuple[Split, str]] = []
+    passed: list[tuple[Split, str]] = []
     while isinstance(node, Split):
-        value = features.get(node.feature)
-        side = node.side(value)
-        path.append((node, side))
+        side = node.side(features.get(node.feature))
+        passed.append((node, side))
         node = nodes[node.left if side == "left" else node.right]
-    return Walk(node, path_in_words(path, features))
+    return Walk(node, passed, features)
 
 
 def path_in_words(path: Sequence[tuple[Split, str]], features: Features) -> tuple[str, ...]:
@@ -114,6 +123,8 @@ def path_in_words(path: Sequence[tuple[Split, str]], features: Features) -> tupl
         below = min((bound for bound, side in passed if side == "left"), default=None)
         if value is None:
             words[feature] = f"{feature} is missing"
+        elif above is None and below == KNOWN:
+            words[feature] = f"{feature} is known"
         elif above is None:
             words[feature] = f"{feature} {value:.3g} <= {below:.3g}"
         elif below is None:
@@ -142,10 +153,15 @@ def tree_lines(
     node, indent = policy.nodes[index], "  " * depth
     if isinstance(node, Leaf):
         return [f"{indent}-> {_choice_in_words(policy, node, top_hz, objective)}"]
+    if node.threshold == KNOWN:
+        left, right = "is known", "is missing"
+    else:
+        left = f"<= {node.threshold:.3g}{_missing(node, 'left')}"
+        right = f"> {node.threshold:.3g}{_missing(node, 'right')}"
     return [
-        f"{indent}{node.feature} <= {node.threshold:.3g}{_missing(node, 'left')}",
+        f"{indent}{node.feature} {left}",
         *tree_lines(policy, top_hz, objective, node.left, depth + 1),
-        f"{indent}{node.feature} > {node.threshold:.3g}{_missing(node, 'right')}",
+        f"{indent}{node.feature} {right}",
         *tree_lines(policy, top_hz, objective, node.right, depth + 1),
     ]
 

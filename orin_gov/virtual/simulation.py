@@ -32,7 +32,7 @@ class Pinned:
     """Decides the same all along: one operating point, or with None the board's own governor."""
 
     def __init__(self, target_hz: int | None) -> None:
-        state = State.BASELINE if target_hz is None else State.HOLD
+        state = State.BASELINE if target_hz is None else State.SWEEP
         self._decision = Decision(state, target_hz, "pinned")
 
     def first(self) -> Decision:
