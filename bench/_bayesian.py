@@ -17,7 +17,7 @@ _MOST = 7
 _LEAST_GAIN = 0.001
 """It ends after so many points, or where no more than such a gain is to be expected."""
 
-_WINDOW_NOISE = 0.003
+_WINDOW_NOISE = 0.005
 """Standard deviation of a window's energy against the baseline, as the deciders' windows scatter."""
 
 _LENGTH = 0.4

@@ -68,9 +68,21 @@ def podgov(played: Played) -> list[Target]:
     return [None] * len(played.job.segments)
 
 
+def pinned_max(played: Played) -> list[Target]:
+    """The highest allowed clock in every segment."""
+    return [max(segment.points_hz) for segment in played.job.segments]
+
+
 def oracle(played: Played, max_slowdown: float) -> list[Target]:
     """The best constant point of every segment."""
     return [segment.best(max_slowdown) for segment in played.job.segments]
+
+
+def settled_saving(played: Played) -> float:
+    """What the point held at the end saves against podgov, without noise (percent)."""
+    segment = played.job.segments[-1]
+    settled_j = segment.costs(settled(played).target).energy_j
+    return 100 * (1 - settled_j / segment.at[None].energy_j)
 
 
 def oracle_saving(played: Played, max_slowdown: float) -> float:
@@ -139,6 +151,13 @@ def after_drifts(played: Played, max_slowdown: float) -> list[AfterDrift]:
             )
         )
     return found
+
+
+def drift_regret(played: Played, max_slowdown: float) -> float:
+    """Energy above the oracle's from the third epoch after each drift on (percent)."""
+    drifts = after_drifts(played, max_slowdown)
+    taken_j = sum(drift.taken_j for drift in drifts)
+    return 100 * (taken_j / sum(drift.best_j for drift in drifts) - 1)
 
 
 def _epochs_until_settled(seen: Sequence[Seen]) -> int:

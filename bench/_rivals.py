@@ -54,7 +54,7 @@ def rival(
         return Rival(points_hz, objective, _pin(clock_hz), windows=0)
     if name == "one_shot":
         rule = one_shot_rule(board.name, objective.max_slowdown)
-        return Rival(points_hz, objective, _one_shot(rule, load), windows=PROFILING_STEPS // 10)
+        return Rival(points_hz, objective, _one_shot(rule, load), steps=PROFILING_STEPS)
     searches: dict[str, Plan] = {
         "golden_section": golden_section,
         "hill_climbing": hill_climbing,

@@ -30,6 +30,8 @@ BUDGET_STEPS = 1000
 DRIFT_STEPS = 120
 """Steps of each of a drifting job's six segments."""
 
+RIVALS_WITHIN = Objective("energy", max_slowdown=0.10)
+
 PARTS = ("grid", "finetune", "budgets", "drift", "rivals")
 
 
@@ -71,6 +73,18 @@ def virtual_figures(
     return found, played
 
 
+def rival_figures(board: BoardModel, options: argparse.Namespace) -> list[Figure]:
+    """Every decider's figures over the same jobs; told as tables unless JSON is wanted."""
+    steps = (BUDGET_STEPS, DRIFT_STEPS)
+    jobs = max(1, options.jobs // 5)
+    data, seeds = options.data, options.seeds
+    found = contest_figures(board, data, seeds, jobs, UNBOUND, RIVALS_WITHIN, steps)
+    if options.json:
+        return found
+    print_contest(found)
+    return [figure for figure in found if figure.name.startswith("rivals_")]
+
+
 def main() -> int:
     """Play, and print what came of it."""
     arguments = parser(__doc__)
@@ -88,10 +102,7 @@ def main() -> int:
     if played:
         found += figures.thinking_figures(played)
     if "rivals" in options.only:
-        contest = contest_figures(board, options.data, options.seeds, options.jobs // 5, UNBOUND)
-        found += contest
-        if not options.json:
-            print_contest(contest)
+        found += rival_figures(board, options)
     measured = options.data or "nothing measured: no --data was given"
     source = f"virtual board {BOARD} (workload family, podgov), and {measured}"
     return publish("regret", source, found, options.json)
