@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Column, Table
 
 from bench import _regret_measures as measures
 from bench._environment import Played, play
 from bench._environments_measured import decode_jobs
 from bench._environments_virtual import drifting_jobs, steady_jobs
-from bench._figures import Figure
+from bench._figures import Figure, console
 from bench._measured import read_decode_grid
 from bench._ours import OURS, ours
 from bench._rivals import RIVALS, rival
@@ -170,7 +169,7 @@ def print_contest(found: Sequence[Figure]) -> None:
         for name in NAMES:
             cells = [_cell(figures[f"{name}_{key}"]) for key in columns]
             table.add_row(name.replace("_", " ", 1), *cells)
-        Console().print(table)
+        console().print(table)
 
 
 def _cell(figure: Figure) -> str:

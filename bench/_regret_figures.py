@@ -25,6 +25,7 @@ def grid_figures(played: Sequence[Played], max_slowdown: float) -> list[Figure]:
     regrets = by_job(names, singles)
     excess = by_job(names, [measures.job_excess(each, max_slowdown) for each in played])
     steps = [measures.settled(each).step for each in played]
+    near = [measures.near_step(each, max_slowdown) for each in played]
     podgov = [measures.saving(each, measures.podgov(each)) for each in played]
     top = [measures.saving(each, measures.pinned_max(each)) for each in played]
     return [
@@ -35,6 +36,7 @@ def grid_figures(played: Sequence[Played], max_slowdown: float) -> list[Figure]:
         Figure("job_excess_worst_percent", max(excess), "%", len(excess)),
         quantile_figure("settle_steps_p95", steps, 0.95, "steps", "<= 30"),
         mean_figure("settle_steps_mean", steps, "steps"),
+        quantile_figure("settle_near_steps_p95", near, 0.95, "steps"),
         mean_figure("grid_saving_podgov_simulated_percent", by_job(names, podgov)),
         mean_figure("grid_saving_pinned_max_percent", by_job(names, top)),
     ]
