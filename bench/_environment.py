@@ -3,12 +3,13 @@
 `play` drives a decider as the engine does (orin_gov/engine.py): windows of one decision epoch, then
 a decision; the step during which the clock changes is in no window and runs half at the old and
 half at the new point; a cap that moves is told by `set_points`. What a step draws of the noise
-depends on the seed and its number alone, so that all deciders are compared on the same steps.
+depends on the job, the seed and its number alone, so that deciders are compared on the same steps.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, thread_time
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +89,9 @@ class _Run:
 
     def __init__(self, job: TableJob, seed: int, epoch: Epoch, noise: float) -> None:
         self._job, self._epoch = job, epoch
-        draws = np.random.default_rng((seed, 1)).standard_normal((2, job.steps))
+        draws = np.random.default_rng((seed, crc32(job.name.encode()))).standard_normal(
+            (2, job.steps)
+        )
         self._time_factor = 1 + noise * draws[0]
         self._energy_factor = self._time_factor * (1 + noise * draws[1])
         self._now_s = self._begin_s = self._window_s = self._pause_s = self._pause_j = 0.0
