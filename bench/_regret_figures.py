@@ -8,7 +8,7 @@ import numpy as np
 
 from bench import _regret_measures as measures
 from bench._environment import Played
-from bench._figures import Figure
+from bench._figures import RESAMPLES, Figure
 from bench._ours import shipped_policy
 from bench._statistics import Floats, by_job, mean_figure, quantile_figure, worst_figure
 from orin_gov.policy.features import features_of
@@ -84,22 +84,17 @@ def budget_figures(played: Mapping[float, Sequence[Played]]) -> list[Figure]:
     """Slowdown budgets: how often they are exceeded, and how much of the oracle's saving is had."""
     budgets = {budget: _Budget.of(jobs, budget) for budget, jobs in played.items()}
     every = _Budget(*map(np.concatenate, zip(*map(astuple, budgets.values()), strict=True)))
-    n, interval = len(every.over), _interval(every.savings, every.oracle)
-    share, settled = (_share(each, every.oracle) for each in (every.savings, every.settled))
     found = [
         mean_figure("budget_violation_percent", every.over, bar="<= 5"),
         mean_figure("budget_violation_whole_job_percent", every.over_whole),
-        Figure("budget_saving_share_percent", share, "%", n, interval, ">= 90"),
-        Figure("budget_saving_share_settled_percent", settled, "%", n),
+        *_share("budget_saving_share_percent", every.savings, every.oracle, ">= 90"),
+        *_share("budget_saving_share_settled_percent", every.settled, every.oracle),
     ]
     for budget, each in budgets.items():
-        at, n = f"at_{100 * budget:.0f}_percent", len(each.over)
-        share = _share(each.savings, each.oracle)
+        at = f"at_{100 * budget:.0f}_percent"
         found += [
             mean_figure(f"budget_violation_{at}", each.over),
-            Figure(
-                f"budget_saving_share_{at}", share, "%", n, _interval(each.savings, each.oracle)
-            ),
+            *_share(f"budget_saving_share_{at}", each.savings, each.oracle),
             mean_figure(f"budget_oracle_saving_{at}", each.oracle),
         ]
     return found
@@ -133,15 +128,16 @@ class _Budget:
         )
 
 
-def _share(ours: Floats, oracles: Floats) -> float:
-    return float(100 * ours.sum() / oracles.sum())
-
-
-def _interval(ours: Floats, oracles: Floats) -> tuple[float, float]:
-    picks = np.random.default_rng(0).integers(0, len(ours), (2000, len(ours)))
-    shares = 100 * ours[picks].sum(axis=1) / oracles[picks].sum(axis=1)
-    low, high = np.quantile(shares, (0.025, 0.975))
-    return float(low), float(high)
+def _share(name: str, ours: Floats, oracles: Floats, bar: str | None = None) -> list[Figure]:
+    """The sum of savings as a share of the oracle's; no figure where that saves nothing."""
+    if oracles.sum() <= 0:
+        return []
+    picks = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
+    sums = np.stack([ours[picks].sum(axis=1), oracles[picks].sum(axis=1)])
+    sums = sums[:, sums[1] > 0]
+    low, high = np.quantile(100 * sums[0] / sums[1], (0.025, 0.975))
+    value = float(100 * ours.sum() / oracles.sum())
+    return [Figure(name, value, "%", len(ours), (float(low), float(high)), bar)]
 
 
 def drift_figures(played: Sequence[Played], max_slowdown: float) -> list[Figure]:

@@ -310,7 +310,7 @@ def test_every_figure_comes_out(shared_data: Path) -> None:
     jobs = steady_jobs(BOARD, 2, steps=60)
     tuned = play_ours("loop", finetune_jobs(BOARD, curves, steps=60)[0], LEAST_ENERGY)
     played = play_ours("loop", jobs, LEAST_ENERGY, seeds=2)
-    budgets = {b: play_ours("loop", jobs, Objective("energy", b)) for b in (0.02, 0.1)}
+    budgets = {b: play_ours("loop", jobs, Objective("energy", b)) for b in (0.1, 0.5)}
     drifted = play_ours("loop", drifting_jobs(BOARD, 2, steps=20), LEAST_ENERGY)
     found = [
         *figures.grid_figures(played, 2.0),
@@ -330,6 +330,15 @@ def test_every_figure_comes_out(shared_data: Path) -> None:
         "budget_saving_share_percent",
         "drift_regret_mean_percent",
     } <= set(names)
+    assert all(np.isfinite(figure.value) for figure in found)
+
+
+def test_an_oracle_that_saves_nothing_leaves_no_share_to_tell() -> None:
+    idle = TableJob(
+        "idle", [Segment(40, 1.0, {500: Costs(1.0, 2.0, 500.0), None: Costs(1, 2, 500)})]
+    )
+    found = figures.budget_figures({0.1: [play(Podgov(), idle, 0)]})
+    assert not any("share" in figure.name for figure in found)
     assert all(np.isfinite(figure.value) for figure in found)
 
 
