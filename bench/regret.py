@@ -14,7 +14,7 @@ from bench import _regret_figures as figures
 from bench._contest import contest_figures, print_contest
 from bench._environment import Played
 from bench._environments_measured import decode_jobs, finetune_jobs, read_podgov_energies
-from bench._environments_virtual import drifting_jobs, steady_jobs
+from bench._environments_virtual import SEED, drifting_jobs, steady_jobs
 from bench._figures import Figure, parser, publish
 from bench._measured import read_decode_grid, read_finetune_curves
 from bench._ours import play_ours
@@ -104,7 +104,10 @@ def main() -> int:
     if "rivals" in options.only:
         found += rival_figures(board, options)
     measured = options.data or "nothing measured: no --data was given"
-    source = f"virtual board {BOARD} (workload family, podgov), and {measured}"
+    source = (
+        f"virtual board {BOARD} (podgov; workload family, seed {SEED}), and {measured}; "
+        f"seeds 0 to {options.seeds - 1}"
+    )
     return publish("regret", source, found, options.json)
 
 
