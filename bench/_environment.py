@@ -7,7 +7,7 @@ depends on the job, the seed and its number alone, so that deciders are compared
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter, thread_time
 from zlib import crc32
 
@@ -30,7 +30,10 @@ _Row = tuple[Segment, Costs, float, float]
 
 @dataclass(frozen=True)
 class Seen:
-    """One decision epoch: as `EpochRecord`, and after how many steps of the job it was over."""
+    """One decision epoch: as `EpochRecord`, and after how many steps of the job it was over.
+
+    Of a job's windows only the first is kept with its samples, phases and rails: they are many.
+    """
 
     state: State
     window: Window
@@ -154,7 +157,8 @@ class _Run:
         new = decider.decide(window)
         self._think_s.append((perf_counter() - begin_s, thread_time() - begin_cpu_s))
         done = len(self._rows)
-        self._epochs.append(Seen(decision.state, window, outcome, new, index, done))
+        kept = _light(window) if self._epochs else window
+        self._epochs.append(Seen(decision.state, kept, outcome, new, index, done))
         self._begin_window()
         return new
 
@@ -200,6 +204,10 @@ class _Run:
             pause_j=self._pause_j,
             think_s=np.array(self._think_s),
         )
+
+
+def _light(window: Window) -> Window:
+    return replace(window, samples=(), rail_energy_j={}, phase_time_s={}, phase_energy_j={})
 
 
 def _shares(rows: Sequence[_Row]) -> list[tuple[Costs, float, float]]:
