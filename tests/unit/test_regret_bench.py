@@ -265,6 +265,27 @@ def test_the_family_drifts_as_it_says() -> None:
     assert set(lifted.at) == set(hot.at)
 
 
+def test_a_drift_that_unsettles_nobody_is_settled_at_once() -> None:
+    job = TableJob("drift", [table(60), table(90)])
+    epoch = Epoch(steps=3, least_s=0.0)
+    played = play(Follows([BEST], State.HOLD), job, 0, epoch)
+    (after,) = measures.after_drifts(played, 2.0)
+    assert (after.epochs, after.cycles) == (0, False)
+    assert after.taken_j == pytest.approx(after.best_j)
+    # Three epochs of 15 steps are left out.
+    assert after.best_j == pytest.approx(played.step_j[60 + 45 :].sum())
+    assert measures.drift_regret(played, 2.0) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("state", [State.HOLD, State.REFINE])
+def test_whoever_goes_to_and_fro_without_a_drift_goes_round_in_circles(state: State) -> None:
+    job = TableJob("drift", [table(30), table(200)])
+    decider = Follows([500, 600] * 40, state)
+    played = play(decider, job, 0, Epoch(steps=3, least_s=0.0))
+    (after,) = measures.after_drifts(played, 2.0)
+    assert after.cycles
+
+
 def test_another_batch_size_scales_the_work_of_the_gpu_and_not_the_launches() -> None:
     workload = workload_family(1, 5)[0]
     double = with_batch(BOARD, workload, 2.0)
