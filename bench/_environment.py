@@ -152,10 +152,10 @@ class _Run:
 
     def _ask(self, decider: Decider, decision: Decision, index: int) -> Decision:
         window = self._measure(decision.target_hz)
-        begin_s, begin_cpu_s = perf_counter(), thread_time()
+        begin_s = perf_counter(), thread_time()
         outcome = decider.outcome(window)
         new = decider.decide(window)
-        self._think_s.append((perf_counter() - begin_s, thread_time() - begin_cpu_s))
+        self._think_s.append((perf_counter() - begin_s[0], thread_time() - begin_s[1]))
         done = len(self._rows)
         kept = _light(window) if self._epochs else window
         self._epochs.append(Seen(decision.state, kept, outcome, new, index, done))
