@@ -94,7 +94,7 @@ class Belief:
 
     def objective(self, exponent: int) -> Floats:
         """The mean of energy x time^exponent at each operating point, in logarithms."""
-        return self._mean[: self._n] + exponent * self._mean[self._n : 2 * self._n]
+        return np.asarray(self._mean[: self._n] + exponent * self._mean[self._n : 2 * self._n])
 
     def difference_error(self, exponent: int, one: int | None) -> Floats:
         """The standard deviation of each point's objective against that of point `one`.
