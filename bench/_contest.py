@@ -30,7 +30,7 @@ TABLES = {
         "job_excess_percent": "whole job over oracle, %",
         "settle_steps_p95": "settled after, steps (p95)",
     },
-    "virtual family, slowdown budget 10 %, 1,000 steps": {
+    "virtual family, slowdown budget 10 %, 600 steps": {
         "family_regret_percent": "settled regret, %",
         "family_excess_percent": "whole job over oracle, %",
         "family_violation_percent": "over budget, % of jobs",

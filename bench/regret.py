@@ -25,7 +25,7 @@ UNBOUND = Objective("energy", max_slowdown=2.0)
 """Minimum energy: a step may take three times as long, the largest budget the tree knows."""
 
 BUDGETS = (0.02, 0.05, 0.10)
-BUDGET_STEPS = 1000
+BUDGET_STEPS = 600
 DRIFT_STEPS = 120
 """Steps of each of a drifting job's six segments."""
 
