@@ -3,12 +3,13 @@
 `play` drives a decider as the engine does (orin_gov/engine.py): windows of one decision epoch, then
 a decision; the step during which the clock changes is in no window and runs half at the old and
 half at the new point; a cap that moves is told by `set_points`. What a step draws of the noise
-depends on the seed and its number alone, so that all deciders are compared on the same steps.
+depends on the job, the seed and its number alone, so that deciders are compared on the same steps.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter, thread_time
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,10 @@ _Row = tuple[Segment, Costs, float, float]
 
 @dataclass(frozen=True)
 class Seen:
-    """One decision epoch: as `EpochRecord`, and after how many steps of the job it was over."""
+    """One decision epoch: as `EpochRecord`, and after how many steps of the job it was over.
+
+    Of a job's windows only the first is kept with its samples, phases and rails: they are many.
+    """
 
     state: State
     window: Window
@@ -88,7 +92,9 @@ class _Run:
 
     def __init__(self, job: TableJob, seed: int, epoch: Epoch, noise: float) -> None:
         self._job, self._epoch = job, epoch
-        draws = np.random.default_rng((seed, 1)).standard_normal((2, job.steps))
+        draws = np.random.default_rng((seed, crc32(job.name.encode()))).standard_normal(
+            (2, job.steps)
+        )
         self._time_factor = 1 + noise * draws[0]
         self._energy_factor = self._time_factor * (1 + noise * draws[1])
         self._now_s = self._begin_s = self._window_s = self._pause_s = self._pause_j = 0.0
@@ -146,12 +152,13 @@ class _Run:
 
     def _ask(self, decider: Decider, decision: Decision, index: int) -> Decision:
         window = self._measure(decision.target_hz)
-        begin_s, begin_cpu_s = perf_counter(), thread_time()
+        begin_s = perf_counter(), thread_time()
         outcome = decider.outcome(window)
         new = decider.decide(window)
-        self._think_s.append((perf_counter() - begin_s, thread_time() - begin_cpu_s))
+        self._think_s.append((perf_counter() - begin_s[0], thread_time() - begin_s[1]))
         done = len(self._rows)
-        self._epochs.append(Seen(decision.state, window, outcome, new, index, done))
+        kept = _light(window) if self._epochs else window
+        self._epochs.append(Seen(decision.state, kept, outcome, new, index, done))
         self._begin_window()
         return new
 
@@ -197,6 +204,10 @@ class _Run:
             pause_j=self._pause_j,
             think_s=np.array(self._think_s),
         )
+
+
+def _light(window: Window) -> Window:
+    return replace(window, samples=(), rail_energy_j={}, phase_time_s={}, phase_energy_j={})
 
 
 def _shares(rows: Sequence[_Row]) -> list[tuple[Costs, float, float]]:

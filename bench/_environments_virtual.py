@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bench._podgov_mix import capped, podgov_seconds
 from bench._table_job import Costs, Segment, TableJob, Target
@@ -20,19 +20,10 @@ _PAUSE_STEPS = 40.0
 _BATCHES = (0.5, 2.0, 3.0)
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """What a board is under: the highest clock allowed, and how much hotter than usual it is."""
-
-    cap_hz: int
-    hotter_k: float = 0.0
-
-
 def steady_jobs(board: BoardModel, n: int, steps: int, seed: int = SEED) -> list[TableJob]:
     """So many jobs that stay as they are."""
-    usual = Conditions(board.top_hz)
     return [
-        TableJob(workload.name, [_segment(board, workload, usual, steps)])
+        TableJob(workload.name, [_segment(board, workload, _seconds(board, workload), steps)])
         for workload in workload_family(n, seed)
     ]
 
@@ -47,23 +38,21 @@ def drifting_jobs(board: BoardModel, n: int, steps: int, seed: int = SEED) -> li
 def _drifting(
     board: BoardModel, workload: VirtualWorkload, steps: int, rng: random.Random
 ) -> TableJob:
-    usual = Conditions(board.top_hz)
-    hot = Conditions(board.top_hz, HEAT_K)
-    cap = Conditions(rng.choice(CAPS_HZ), HEAT_K)
     other = with_batch(board, workload, rng.choice(_BATCHES))
-    begun = _segment(board, workload, usual, steps)
+    below = capped(board, rng.choice(CAPS_HZ))
+    usual = _seconds(board, other)
     changed = _segment(board, other, usual, steps)
-    warmed = _segment(board, other, hot, steps)
-    below = _segment(board, other, cap, steps)
+    hot = _segment(board, other, usual, steps, HEAT_K)
+    low = _segment(below, other, _seconds(below, other), steps, HEAT_K)
     return TableJob(
         workload.name,
         [
-            begun,
+            _segment(board, workload, _seconds(board, workload), steps),
             changed,
             replace(changed, pause=_evaluation(changed)),
-            warmed,
-            replace(below, told=f"a cap of {cap.cap_hz / 1e6:.0f} MHz"),
-            replace(warmed, told="the cap was lifted"),
+            hot,
+            replace(low, told=f"a cap of {below.cap_hz / 1e6:.0f} MHz"),
+            replace(hot, told="the cap was lifted"),
         ],
     )
 
@@ -97,33 +86,42 @@ def with_batch(board: BoardModel, workload: VirtualWorkload, factor: float) -> V
     )
 
 
+Seconds = Mapping[tuple[str, int], float]
+"""How long a step spends in each (phase, clock)."""
+
+
+def _seconds(board: BoardModel, workload: VirtualWorkload) -> dict[Target, Seconds]:
+    """Seconds of a step at each point that the board's cap allows, and under podgov."""
+    pinned = {
+        hz: {
+            (phase, hz): share * workload.step_s * board.stretch(workload.laws[phase], hz)
+            for phase, share in workload.shares.items()
+        }
+        for hz in board.frequencies_hz
+        if hz <= board.cap_hz
+    }
+    return {None: podgov_seconds(board, workload), **pinned}
+
+
 def _segment(
-    board: BoardModel, workload: VirtualWorkload, conditions: Conditions, steps: int
+    board: BoardModel,
+    workload: VirtualWorkload,
+    seconds: Mapping[Target, Seconds],
+    steps: int,
+    hotter_k: float = 0.0,
 ) -> Segment:
-    board = capped(board, conditions.cap_hz)
-    temperature_c = board.constants.reference_c + conditions.hotter_k
-    points = [hz for hz in board.frequencies_hz if hz <= board.cap_hz]
-    at: dict[Target, Costs] = {
-        hz: _costs(board, workload, _pinned_seconds(board, workload, hz), temperature_c)
-        for hz in points
+    """Steps that take so long at each point, on a die so much hotter than usual."""
+    temperature_c = board.constants.reference_c + hotter_k
+    at = {
+        target: _costs(board, workload, spent, temperature_c) for target, spent in seconds.items()
     }
-    at[None] = _costs(board, workload, podgov_seconds(board, workload), temperature_c)
     return Segment(steps, workload.tokens_per_step, at)
-
-
-def _pinned_seconds(
-    board: BoardModel, workload: VirtualWorkload, hz: int
-) -> dict[tuple[str, int], float]:
-    return {
-        (phase, hz): share * workload.step_s * board.stretch(workload.laws[phase], hz)
-        for phase, share in workload.shares.items()
-    }
 
 
 def _costs(
     board: BoardModel,
     workload: VirtualWorkload,
-    seconds: Mapping[tuple[str, int], float],
+    seconds: Seconds,
     temperature_c: float,
 ) -> Costs:
     """A step that spends so long in each (phase, clock)."""

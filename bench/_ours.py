@@ -32,20 +32,23 @@ def ours(name: str, points_hz: Sequence[int], objective: Objective) -> Decider:
         "loop": Governor,
     }
     if name == "tree":
-        return Rival(points_hz, objective, _tree_alone(objective))
+        return Rival(points_hz, objective, _tree_alone(objective, points_hz[-1]))
     return made[name](shipped_policy(), points_hz, objective)
 
 
-def _tree_alone(objective: Objective) -> Plan:
-    """Where the tree leads from the last baseline window, without a look at what comes of it."""
+def _tree_alone(objective: Objective, top_hz: int) -> Plan:
+    """Where the tree leads from the last baseline window, without a look at what comes of it.
+
+    Its clocks are relative to the top of the board's table, `top_hz`.
+    """
 
     def search(points: Sequence[int], baseline: Sequence[Window]) -> Search:
-        features = features_of(baseline[-1], points[-1], objective.max_slowdown)
+        features = features_of(baseline[-1], top_hz, objective.max_slowdown)
         policy = shipped_policy()
         chosen = choice_of(walk(policy.nodes, features).leaf, objective)
         if chosen is None:
             return points[-1]
-        target_hz = policy.clock_shares[chosen] * points[-1]
+        target_hz = policy.clock_shares[chosen] * top_hz
         return min(points, key=lambda hz: abs(hz - target_hz))
         yield  # a generator that measures nothing
 

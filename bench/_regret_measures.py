@@ -1,6 +1,6 @@
 """What came of one job: where it settled, its regret, excess, saving, slowdown, and drift."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,8 +17,12 @@ RESETTLE_EPOCHS = 3
 TOLERANCE = 0.005
 """A budget counts as exceeded beyond half a point of percent."""
 
+NEAR = 0.005
+"""Points whose energies differ by less are as good as each other for `near_step`."""
+
 _CYCLE_CHANGES = 3
-"""So many changes of the held point within one segment, without a drift, are a limit cycle."""
+"""So many changes of the held point within one segment, without a drift, are a limit cycle; and so
+are more looks than there are points."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,21 @@ def settled(played: Played) -> Settled:
         return Settled(decisions[-1].target_hz if decisions else None, played.job.steps)
     from_the_start = first == 0 and played.epochs[0].state in HELD
     return Settled(decisions[first].target_hz, 0 if from_the_start else played.epochs[first].steps)
+
+
+def near_step(played: Played, max_slowdown: float) -> int:
+    """After how many steps every point that was held is within `NEAR` of the oracle's energy."""
+    segment = played.job.segments[-1]
+    most_j = segment.at[segment.best(max_slowdown)].energy_j * (1 + NEAR)
+
+    def near(target: Target) -> bool:
+        return segment.costs(target).energy_j <= most_j
+
+    at_last = settled(played)
+    if not near(at_last.target):
+        return played.job.steps
+    first = _taken_up([seen.decision for seen in played.epochs], near)
+    return played.job.steps if first is None else min(at_last.step, played.epochs[first].steps)
 
 
 def settled_regret(played: Played, max_slowdown: float) -> float:
@@ -68,9 +87,21 @@ def podgov(played: Played) -> list[Target]:
     return [None] * len(played.job.segments)
 
 
+def pinned_max(played: Played) -> list[Target]:
+    """The highest allowed clock in every segment."""
+    return [max(segment.points_hz) for segment in played.job.segments]
+
+
 def oracle(played: Played, max_slowdown: float) -> list[Target]:
     """The best constant point of every segment."""
     return [segment.best(max_slowdown) for segment in played.job.segments]
+
+
+def settled_saving(played: Played) -> float:
+    """What the point held at the end saves against podgov, without noise (percent)."""
+    segment = played.job.segments[-1]
+    settled_j = segment.costs(settled(played).target).energy_j
+    return 100 * (1 - settled_j / segment.at[None].energy_j)
 
 
 def oracle_saving(played: Played, max_slowdown: float) -> float:
@@ -124,21 +155,29 @@ def after_drifts(played: Played, max_slowdown: float) -> list[AfterDrift]:
     best_j = played.other_j(oracle(played, max_slowdown))
     numbers = np.arange(played.job.steps)
     found = []
-    for index in range(1, len(played.job.segments)):
+    for index, segment in list(enumerate(played.job.segments))[1:]:
         seen = [each for each in played.epochs if each.segment == index]
         since = seen[RESETTLE_EPOCHS - 1].steps if len(seen) >= RESETTLE_EPOCHS else 0
         here = (played.segment == index) & (numbers >= since)
         held = [each.decision.target_hz for each in seen if each.decision.state in HELD]
         changes = sum(one != other for one, other in pairwise(held))
+        looks = sum(each.decision.state is State.REFINE for each in seen)
         found.append(
             AfterDrift(
                 taken_j=float(played.step_j[here].sum()),
                 best_j=float(best_j[here].sum()),
                 epochs=_epochs_until_settled(seen),
-                cycles=changes >= _CYCLE_CHANGES,
+                cycles=changes >= _CYCLE_CHANGES or looks > len(segment.points_hz),
             )
         )
     return found
+
+
+def drift_regret(played: Played, max_slowdown: float) -> float:
+    """Energy above the oracle's from the third epoch after each drift on (percent)."""
+    drifts = after_drifts(played, max_slowdown)
+    taken_j = sum(drift.taken_j for drift in drifts)
+    return 100 * (taken_j / sum(drift.best_j for drift in drifts) - 1)
 
 
 def _epochs_until_settled(seen: Sequence[Seen]) -> int:
@@ -150,20 +189,25 @@ def _epochs_until_settled(seen: Sequence[Seen]) -> int:
     return 0 if first == 0 and undisturbed else first + 1
 
 
-def _taken_up(decisions: Sequence[Decision]) -> int | None:
+def _taken_up(
+    decisions: Sequence[Decision], alike: Callable[[Target], bool] | None = None
+) -> int | None:
     """Which decision took up for good what the last one holds; None where nothing is held.
 
-    Looks elsewhere and baseline windows that return don't count.
+    Looks elsewhere and baseline windows that return don't count. With `alike`, any such target is
+    as good as the last.
     """
     held = [index for index, decision in enumerate(decisions) if decision.state in HELD]
     if not held:
         return None
     target, first = decisions[held[-1]].target_hz, held[-1]
     for index in reversed(held):
-        if decisions[index].target_hz != target:
+        other = decisions[index].target_hz
+        if other != target and not (alike and alike(other)):
             break
         first = index
     # It was taken up before, where the epochs up to the first hold verified it.
+    target = decisions[first].target_hz
     while first and decisions[first - 1].target_hz == target:
         first -= 1
     return first

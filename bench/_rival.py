@@ -36,7 +36,7 @@ _OVER_BUDGET = 10.0
 
 
 class Rival:
-    """A decider that follows a plan after `windows` of warm-up and baseline.
+    """A decider that follows a plan after so many `windows`, and `steps`, of warm-up and baseline.
 
     The default is what our own governor measures before it asks its tree.
     """
@@ -47,9 +47,10 @@ class Rival:
         objective: Objective,
         plan: Plan,
         windows: int = 1 + BASELINE_WINDOWS,
+        steps: int = 0,
     ) -> None:
         self._points, self._objective, self._plan = tuple(points_hz), objective, plan
-        self._least = windows
+        self._least, self._least_steps = windows, steps
         self._search: Search | None = None
         self._baseline: list[Window] = []
         self._reference = Reference()
@@ -88,7 +89,8 @@ class Rival:
         if self._search is not None:
             return self._go_on(self._search, self._trial(window))
         self._baseline.append(window)
-        if len(self._baseline) < self._least:
+        steps = sum(each.steps for each in self._baseline)
+        if len(self._baseline) < self._least or steps < self._least_steps:
             return Decision(State.BASELINE, None, "measuring the board's own governor")
         return self._begin()
 

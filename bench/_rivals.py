@@ -33,7 +33,7 @@ RIVALS = (
 )
 
 PROFILING_STEPS = 30
-_FITTED_WORKLOADS = 200
+_FITTED_WORKLOADS = 100
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -54,7 +54,7 @@ def rival(
         return Rival(points_hz, objective, _pin(clock_hz), windows=0)
     if name == "one_shot":
         rule = one_shot_rule(board.name, objective.max_slowdown)
-        return Rival(points_hz, objective, _one_shot(rule, load), windows=PROFILING_STEPS // 10)
+        return Rival(points_hz, objective, _one_shot(rule, load), steps=PROFILING_STEPS)
     searches: dict[str, Plan] = {
         "golden_section": golden_section,
         "hill_climbing": hill_climbing,

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from bench import _regret_figures as figures
 from bench._contest import contest_figures, print_contest
-from bench._environment import Played
 from bench._environments_measured import decode_jobs, finetune_jobs, read_podgov_energies
-from bench._environments_virtual import drifting_jobs, steady_jobs
+from bench._environments_virtual import SEED, drifting_jobs, steady_jobs
 from bench._figures import Figure, parser, publish
 from bench._measured import read_decode_grid, read_finetune_curves
 from bench._ours import play_ours
@@ -26,49 +25,60 @@ UNBOUND = Objective("energy", max_slowdown=2.0)
 """Minimum energy: a step may take three times as long, the largest budget the tree knows."""
 
 BUDGETS = (0.02, 0.05, 0.10)
-BUDGET_STEPS = 1000
+BUDGET_STEPS = 600
 DRIFT_STEPS = 120
 """Steps of each of a drifting job's six segments."""
 
-PARTS = ("grid", "finetune", "budgets", "drift", "rivals")
+THINKING_JOBS = 20
+RIVALS_WITHIN = Objective("energy", max_slowdown=0.10)
+
+PARTS = ("grid", "finetune", "budgets", "drift", "thinking", "rivals")
 
 
-def measured_figures(
-    board: BoardModel, options: argparse.Namespace
-) -> tuple[list[Figure], list[Played]]:
-    """The figures that take the measured tables, and the jobs played for them."""
+def measured_figures(board: BoardModel, options: argparse.Namespace) -> list[Figure]:
+    """The figures that take the measured tables."""
     found: list[Figure] = []
-    played: list[Played] = []
     if "grid" in options.only and (cells := read_decode_grid(options.data)):
         jobs, _ = decode_jobs(board, cells)
-        played += (grid := play_ours(options.ours, jobs, UNBOUND, options.seeds))
-        found += figures.grid_figures(grid, UNBOUND.max_slowdown)
+        played = play_ours(options.ours, jobs, UNBOUND, options.seeds)
+        found += figures.grid_figures(played, UNBOUND.max_slowdown)
     if "finetune" in options.only and (curves := read_finetune_curves(options.data)):
         jobs, _ = finetune_jobs(board, curves)
-        played += (tuned := play_ours(options.ours, jobs, UNBOUND, options.seeds))
+        played = play_ours(options.ours, jobs, UNBOUND, options.seeds)
         podgov_j = read_podgov_energies(options.data)
-        found += figures.finetune_figures(tuned, UNBOUND.max_slowdown, podgov_j)
-    return found, played
+        found += figures.finetune_figures(played, UNBOUND.max_slowdown, podgov_j)
+    return found
 
 
-def virtual_figures(
-    board: BoardModel, options: argparse.Namespace
-) -> tuple[list[Figure], list[Played]]:
-    """The figures on the virtual workload family, and the jobs played for them."""
+def virtual_figures(board: BoardModel, options: argparse.Namespace) -> list[Figure]:
+    """The figures on the virtual workload family."""
     found: list[Figure] = []
-    played: list[Played] = []
     if "budgets" in options.only:
         jobs = steady_jobs(board, options.jobs, BUDGET_STEPS)
         budgets = {
             budget: play_ours(options.ours, jobs, Objective("energy", budget)) for budget in BUDGETS
         }
-        played += [each for plays in budgets.values() for each in plays]
         found += figures.budget_figures(budgets)
     if "drift" in options.only:
         jobs = drifting_jobs(board, options.jobs, DRIFT_STEPS)
-        played += (drifted := play_ours(options.ours, jobs, UNBOUND))
-        found += figures.drift_figures(drifted, UNBOUND.max_slowdown)
-    return found, played
+        played = play_ours(options.ours, jobs, UNBOUND)
+        found += figures.drift_figures(played, UNBOUND.max_slowdown)
+    if "thinking" in options.only:
+        jobs = drifting_jobs(board, THINKING_JOBS, DRIFT_STEPS)
+        found += figures.thinking_figures(play_ours(options.ours, jobs, UNBOUND))
+    return found
+
+
+def rival_figures(board: BoardModel, options: argparse.Namespace) -> list[Figure]:
+    """Every decider's figures over the same jobs; told as tables unless JSON is wanted."""
+    steps = (BUDGET_STEPS, DRIFT_STEPS)
+    jobs = max(1, options.jobs // 5)
+    data, seeds = options.data, max(1, options.seeds // 2)
+    found = contest_figures(board, data, seeds, jobs, UNBOUND, RIVALS_WITHIN, steps)
+    if options.json:
+        return found
+    print_contest(found)
+    return [figure for figure in found if figure.name.startswith("rivals_")]
 
 
 def main() -> int:
@@ -82,18 +92,15 @@ def main() -> int:
     arguments.add_argument("--ours", default="loop", help="which of ours the bars judge")
     options = arguments.parse_args()
     board = load_board(BOARD)
-    found, played = measured_figures(board, options) if options.data else ([], [])
-    more, more_played = virtual_figures(board, options)
-    found, played = found + more, played + more_played
-    if played:
-        found += figures.thinking_figures(played)
+    found = measured_figures(board, options) if options.data else []
+    found += virtual_figures(board, options)
     if "rivals" in options.only:
-        contest = contest_figures(board, options.data, options.seeds, options.jobs // 5, UNBOUND)
-        found += contest
-        if not options.json:
-            print_contest(contest)
+        found += rival_figures(board, options)
     measured = options.data or "nothing measured: no --data was given"
-    source = f"virtual board {BOARD} (workload family, podgov), and {measured}"
+    source = (
+        f"virtual board {BOARD} (podgov; workload family, seed {SEED}), and {measured}; "
+        f"seeds 0 to {options.seeds - 1}"
+    )
     return publish("regret", source, found, options.json)
 
 
