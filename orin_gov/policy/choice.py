@@ -129,7 +129,7 @@ def promising_neighbour(
     if objective.name == "time":
         return None
     values = belief.objective(TIME_EXPONENT[objective.name])
-    _, chance = within_budget(belief, objective)
+    chance = chance_within(belief, objective, 0.0)
     chance = chance * within_power(belief, objective, baseline_w)
     near = [
         point
