@@ -18,6 +18,9 @@ from orin_gov.policy.answer import Answer, Floats, Prior
 STEADY_WALK = 0.0005
 """By how much a steady machine moves from window to window (standard deviation, relative)."""
 
+NEIGHBOURS = 3.0
+"""So many operating points further, an unexpected difference is half as likely the same."""
+
 GUESS, GUESS_STEPS = 0.01, 2.0
 
 
@@ -105,6 +108,13 @@ class Belief:
         """Doubt all operating points anew: something has changed. `share` is relative."""
         n = 2 * self._n
         self._cov[:n, :n] += share**2 * (0.5 + 0.5 * np.eye(n))
+
+    def widen_smoothly(self, share: float) -> None:
+        """Doubt what was expected of the clocks as a whole: what holds for one is likely to hold
+        for its neighbours as well."""
+        points = np.arange(self._n)
+        alike = 0.5 ** (((points[:, None] - points[None, :]) / NEIGHBOURS) ** 2)
+        self._cov[:-2, :-2] += share**2 * np.kron(np.eye(2), alike)
 
     def widen_at(self, point: int, share: float) -> None:
         """Doubt one operating point: of the others it tells little from now on."""

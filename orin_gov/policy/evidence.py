@@ -23,6 +23,9 @@ SURPRISE = 4.0
 RECALL_ERROR = 0.002
 """How well what was measured is known when it is told to a new belief."""
 
+FLUKE = 0.4
+"""A first window that is off by so much (logarithm) is rather a fault than what the point does."""
+
 LESSON = 0.7
 """How much of what a job taught about the policy holds for its next phase, by rule of thumb."""
 
@@ -83,7 +86,10 @@ class Evidence:
         self.belief.pass_window(self._walk)
         deviations, off = self.belief.surprise(point, *told)
         if deviations > SURPRISE:
-            return off
+            if point is None or point in self.measured or off > FLUKE:
+                return off
+            # The policy is wrong about this job: what is measured counts, at its neighbours too.
+            self.belief.widen_smoothly(off)
         self._scatter(window)
         if point is None:
             self._learn_walk(ratios)

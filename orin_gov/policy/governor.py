@@ -166,7 +166,7 @@ class Governor:
         self._evidence = Evidence(lesson)
         self._walk: Walk | None = None
         self._held: int | None = None  # None: the board's own governor, once anything is held
-        self._holds = False
+        self._holds = self._doubts = False
         self._owed = 0.0
         self._surprises = self._other_leaf = self._looks = 0
         self._leaves: list[Leaf] = []
@@ -282,6 +282,7 @@ class Governor:
         assert point is not None
         self._evidence.belief.widen_at(point, off)
         self._owed = max(self._owed, _size(self._evidence.reference.windows[-1]))
+        self._doubts = True
         return self._once_more(self._points[point], "far from what was expected")
 
     def _leads_elsewhere(self, window: Window) -> bool:
@@ -300,7 +301,8 @@ class Governor:
         """Return the next decision from what is believed."""
         best = self._best()
         usual = self._evidence.reference.windows[-1]
-        if self._owed >= _size(usual):
+        if self._owed >= _size(usual) and (self._state is State.HOLD or self._doubts):
+            self._doubts = False
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
         if best is not None and best not in self._evidence.measured:
             self._looks += 1
@@ -345,9 +347,7 @@ class Governor:
         error = evidence.look_error(steps)
         power_w = evidence.baseline_power_w()
         if not self._holds and best is not None and self._lesson is None:
-            near = promising_neighbour(
-                belief, self._objective, power_w, best, evidence.measured, error
-            )
+            near = promising_neighbour(belief, self._objective, power_w, best, evidence.measured)
             if near is not None:
                 return near
         least = HYSTERESIS if self._holds else 0.0

@@ -180,16 +180,16 @@ def test_the_better_neighbour_of_the_best_is_looked_at_once() -> None:
     four = belief(energy=np.log([0.74, 0.70, 0.72, 0.90]), time=np.zeros(4))
 
     def near(measured: set[int]) -> int | None:
-        return promising_neighbour(four, objective, None, 1, measured, ERROR)
+        return promising_neighbour(four, objective, None, 1, measured)
 
     assert near(set()) == 2
     assert near({2}) == 0
     assert near({0, 2}) is None
     # Neither where it is far worse, nor where it will hardly keep the constraints.
-    assert promising_neighbour(four, objective, None, 2, {1}, ERROR) is None
-    assert promising_neighbour(four, Objective("time"), None, 1, set(), ERROR) is None
+    assert promising_neighbour(four, objective, None, 2, {1}) is None
+    assert promising_neighbour(four, Objective("time"), None, 1, set()) is None
     slow = belief(energy=np.log([0.74, 0.70, 0.72, 0.90]), time=np.log([1.5, 1.0, 1.4, 1.0]))
-    assert promising_neighbour(slow, Objective("energy", 0.1), None, 1, set(), ERROR) is None
+    assert promising_neighbour(slow, Objective("energy", 0.1), None, 1, set()) is None
 
 
 def test_for_time_nothing_is_looked_at() -> None:
