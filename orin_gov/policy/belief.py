@@ -104,11 +104,6 @@ class Belief:
             seen[half * self._n + point] = 1.0
         return seen
 
-    def widen(self, share: float) -> None:
-        """Doubt all operating points anew: something has changed. `share` is relative."""
-        n = 2 * self._n
-        self._cov[:n, :n] += share**2 * (0.5 + 0.5 * np.eye(n))
-
     def widen_smoothly(self, share: float) -> None:
         """Doubt what was expected of the clocks as a whole: what holds for one is likely to hold
         for its neighbours as well."""

@@ -25,6 +25,9 @@ NEAR = 0.06
 HORIZON_LOOKS = 100
 """For how many windows as long as a look the outcome of one is of use, before things change."""
 
+LEAST_TOLD = 0.001
+"""A look that is expected to move what is believed by less than this tells nothing."""
+
 LEAST_CHANCE = 0.1
 """A point that keeps the constraints with a smaller chance is not looked at."""
 
@@ -104,9 +107,11 @@ def worth_a_look(
     told = belief.told_by_a_window(exponent, best, (1 + exponent) * window_error)
     chance = chance_within(belief, objective, window_error)
     chance = chance * within_power(belief, objective, baseline_w)
-    worth = _expected_improvement(behind + least_gain, told) * np.where(
-        chance < LEAST_CHANCE, 0.0, chance
-    )
+    told = np.where(told < LEAST_TOLD, 0.0, told)
+    worth = _expected_improvement(behind + least_gain, told)
+    # What may be chosen without a look needs none: only what the look adds counts.
+    worth -= within_budget(belief, objective) * np.maximum(-behind - least_gain, 0.0)
+    worth = worth * np.where(chance < LEAST_CHANCE, 0.0, chance)
     net = worth * HORIZON_LOOKS - np.maximum(behind, 0.0) - SWITCH_COST
     if best is not None:
         net[best] = -np.inf

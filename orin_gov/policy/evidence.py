@@ -142,7 +142,7 @@ class Evidence:
     def doubt(self, share: float) -> None:
         """Something has changed by about `share`: trust neither points nor the machine's pace."""
         assert self.belief is not None
-        self.belief.widen(share)
+        self.belief.widen_smoothly(share)
         self.belief.pass_window(share)
 
     def _scatter(self, window: Window) -> None:

@@ -271,6 +271,7 @@ class Governor:
         if self._surprises > 1:
             return self._start_over("the job has changed")
         self._evidence.doubt(DOUBT)
+        self._looks = LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
         return Decision(State.BASELINE, None, "this window does not fit the others; a baseline")
 
     def _look_again(self, point: int | None, off: float) -> Decision:
