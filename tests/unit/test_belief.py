@@ -173,7 +173,7 @@ def test_doubt_makes_it_learn_anew() -> None:
     for belief in (sure, doubting):
         for _ in range(50):
             belief.observe(0, ENERGY[0], TIME[0], 0.002, 0.002)
-    doubting.widen(0.05)
+    doubting.widen_smoothly(0.05)
     for belief in (sure, doubting):
         belief.observe(0, ENERGY[0] + 0.05, TIME[0] + 0.05, 0.002, 0.002)
     assert sure.answer.time[0] == pytest.approx(TIME[0], abs=0.002)
