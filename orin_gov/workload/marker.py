@@ -2,11 +2,24 @@
 
 import math
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from orin_gov._phases import PhaseRing
-from orin_gov.phases import IDLE
+from orin_gov.counts import kind_of
+from orin_gov.phases import BACKWARD, FORWARD, IDLE, OPTIMIZER
+
+COMPUTING = frozenset({FORWARD, BACKWARD, OPTIMIZER})
+"""The phases whose time tells what counting costs."""
+
+StepWatch = Callable[[float, float], Mapping[tuple[int, int], float]]
+"""Told of each step's end: seconds in its computing phases, and its work (0: unknown). Returns the
+counts of the step by phase and quantity (orin_gov.counts), none where it was not counted."""
+
+
+def _count_nothing(busy_s: float, work: float) -> Mapping[tuple[int, int], float]:
+    return {}
 
 
 class Marker:
@@ -22,7 +35,13 @@ class Marker:
         self._ring: PhaseRing | None = None
         self._outermost = threading.Lock()
         self._work = 0.0
+        self._phase, self._entered_ns, self._busy_ns = IDLE, 0, 0
+        self._watch: StepWatch = _count_nothing
         self.explicit_steps = False
+
+    def watch_steps(self, watch: StepWatch) -> None:
+        """Tell `watch` of each step's end from now on, and mark the counts that it returns."""
+        self._watch = watch
 
     def use(self, ring: PhaseRing | None) -> None:
         """Mark to `ring` from now on; None marks nowhere."""
@@ -38,10 +57,13 @@ class Marker:
             self._outermost.release()
             return False
         ring.mark(phase)
+        self._phase, self._entered_ns = phase, time.monotonic_ns()
         return True
 
     def leave(self) -> None:
         """End the phase that `enter` began."""
+        if self._phase in COMPUTING:
+            self._busy_ns += time.monotonic_ns() - self._entered_ns
         if self._ring is not None:
             self._ring.mark(IDLE)
         self._outermost.release()
@@ -62,6 +84,10 @@ class Marker:
 
     def step(self) -> None:
         """Mark the end of an optimizer step; its work is what was added since the last."""
-        if self._ring is not None:
-            self._ring.step(self._work if self._work > 0 else math.nan)
-        self._work = 0.0
+        ring = self._ring
+        if ring is not None:
+            counts = self._watch(self._busy_ns * 1e-9, self._work)
+            for (phase, quantity), count in counts.items():
+                ring.put(time.monotonic_ns(), kind_of(phase, quantity), count)
+            ring.step(self._work if self._work > 0 else math.nan)
+        self._work, self._busy_ns = 0.0, 0
