@@ -194,8 +194,8 @@ def test_a_live_step_counts_what_is_told_of_the_same_model():
     live = counter.end_step(1.0, float(tokens.numel()))
     shape = parse_config(config, "a test")
     told = forward_backward(shape, Recipe(BATCH), np.array([float(LENGTH)]))
-    for phase, kernels in zip((FORWARD, BACKWARD), told, strict=True):
+    # On a CPU each of 7 dropouts takes three kernels forward where a GPU takes one.
+    for phase, kernels, more in zip((FORWARD, BACKWARD), told, (14, 0), strict=True):
         assert live[phase, OPERATIONS] == total(kernels, "flops")
-        # A CPU takes three kernels for a dropout where a GPU takes one.
         assert live[phase, BYTES] == pytest.approx(total(kernels, "moved"), rel=0.35)
-        assert live[phase, LAUNCHES] == pytest.approx(launches(kernels), rel=0.25)
+        assert live[phase, LAUNCHES] == pytest.approx(launches(kernels) + more, rel=0.05)
