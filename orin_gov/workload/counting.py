@@ -172,7 +172,7 @@ class StepCounter:
 
     def __init__(self) -> None:
         self.counting = False
-        self._schedule = Schedule()
+        self.schedule = Schedule()
         self._modes = {phase: CountingMode() for phase in (FORWARD, BACKWARD, OPTIMIZER)}
         self._active: CountingMode | None = None
         self._shaped: dict[int, float] = {}
@@ -217,12 +217,14 @@ class StepCounter:
             seen = sum(mode.seen for mode in self._modes.values())
             own_ns = sum(mode.own_ns for mode in self._modes.values())
             extra_s = (own_ns + detour_ns() * seen) * 1e-9 if seen else 0.0
-        self.counting = self._schedule.end_step(busy_s, work, extra_s)
-        if self.counting:
-            self._start()
+        self.counting = False
+        if self.schedule.end_step(busy_s, work, extra_s):
+            self.count_next()
         return counts
 
-    def _start(self) -> None:
+    def count_next(self) -> None:
+        """Count the next step, whatever the schedule says."""
+        self.counting = True
         self._shaped, self._blind = {}, False
         for mode in self._modes.values():
             mode.reset()

@@ -3,6 +3,7 @@
 They draw no random numbers, touch no tensor's data and keep no reference to a model.
 """
 
+import atexit
 import functools
 import sys
 import weakref
@@ -20,16 +21,23 @@ from torch.optim.optimizer import (
 
 from orin_gov.phases import BACKWARD, CHECKPOINT, DATA, EVAL, FORWARD, OPTIMIZER
 from orin_gov.workload.counting import StepCounter
+from orin_gov.workload.cuda_events import cuda_event_marks
 from orin_gov.workload.marker import Marker
 
 OTHER_OPTIMIZER_STEPS = 3
 """An optimizer that steps this often while the leading one does not takes the lead."""
 
 
-def install_hooks(marker: Marker) -> None:
-    """Hook data loading, the outermost forward, backward, the optimizer step and saving."""
+def install_hooks(marker: Marker) -> StepCounter:
+    """Hook data loading, the outermost forward, backward, the optimizer step and saving.
+
+    Returns what counts a step now and then.
+    """
     counter = StepCounter()
     marker.watch_steps(counter.end_step)
+    if edges := cuda_event_marks(marker.put):
+        marker.mark_by(edges)
+        atexit.register(edges.flush)
     _hook_forward(marker, counter)
     for name in ("backward", "grad"):
         _wrap(torch.autograd, name, marker, BACKWARD, counter)
@@ -37,6 +45,7 @@ def install_hooks(marker: Marker) -> None:
     _wrap(torch, "save", marker, CHECKPOINT)
     _hook_optimizers(marker, counter)
     _silence_workers(marker)
+    return counter
 
 
 def _wrap(
