@@ -14,6 +14,12 @@ ALIKE = 1.25
 
 KEPT = 32
 
+LEAST, MOST = -0.5, 1.5
+"""Time follows a clock in proportion at most, and does not run against it: beyond is noise."""
+
+BUSY_CYCLE = "busy cycle"
+"""Work that is counted in the clock's own cycles tells nothing of the clock."""
+
 
 @dataclass(frozen=True)
 class _Seen:
@@ -69,7 +75,7 @@ class History:
 
     def _sensitivity(self, window: Window) -> float | None:
         time_per_work_s, clock_hz = window.time_per_work_s, window.frequency_hz
-        if not time_per_work_s or not clock_hz or not window.work:
+        if not time_per_work_s or not clock_hz or not window.work or window.unit == BUSY_CYCLE:
             return None
         now = _Seen(clock_hz, time_per_work_s, window.work / max(1, window.steps), window.unit)
         usable = (each for each in reversed(self._seen) if each.is_alike(now))
@@ -78,4 +84,5 @@ class History:
         if other is None:
             return None
         slower = math.log(now.time_per_work_s / other.time_per_work_s)
-        return slower / math.log(other.clock_hz / now.clock_hz)
+        found = slower / math.log(other.clock_hz / now.clock_hz)
+        return found if LEAST <= found <= MOST else None

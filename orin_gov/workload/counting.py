@@ -61,7 +61,7 @@ def _formulas() -> dict[Any, Callable[..., int]]:
 class _Kind:
     """What an operator is to us, looked up once."""
 
-    __slots__ = ("foreach", "formula", "launches", "lookup")
+    __slots__ = ("foreach", "formula", "launches", "lookup", "written")
 
     def __init__(self, operator: Any, formulas: Mapping[Any, Callable[..., int]]) -> None:
         packet = getattr(operator, "overloadpacket", operator)
@@ -75,6 +75,13 @@ class _Kind:
         self.formula = formulas.get(packet)
         self.lookup = name in LOOKUPS
         self.foreach = name.startswith(("_foreach_", "_fused_"))
+        # What works in place on lists returns nothing: the lists it writes are among its operands.
+        silent = schema is not None and not schema.returns
+        self.written = tuple(
+            place
+            for place, each in enumerate(schema.arguments if silent else ())
+            if each.alias_info is not None and each.alias_info.is_write
+        )
 
 
 class CountingMode(TorchDispatchMode):  # type: ignore[misc]
@@ -119,7 +126,8 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
     def _count(self, kind: _Kind, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> None:
         if kind.formula is not None:
             self.operations += kind.formula(*args, **kwargs, out_val=out)
-        written = tensor_bytes((out,))
+        written = tensor_bytes([args[place] for place in kind.written if place < len(args)])
+        written += tensor_bytes((out,))
         read = tensor_bytes(args[1:]) + written if kind.lookup else tensor_bytes(args)
         self.moved += written + read + (tensor_bytes(kwargs.values()) if kwargs else 0)
         self.launches += foreach_launches(args) if kind.foreach else 1

@@ -274,6 +274,14 @@ def test_lists_of_tensors_are_launched_in_chunks() -> None:
     assert foreach_launches(([],)) == foreach_launches(()) == 1
 
 
+def test_lists_that_are_worked_on_in_place_are_read_and_written() -> None:
+    mode = counting.CountingMode()
+    lists = [[torch.zeros(10), torch.zeros(20)] for _ in range(2)]
+    with mode:
+        torch._foreach_add_(*lists)
+    assert (mode.moved, mode.launches) == (4 * 30 * 3, 1)
+
+
 def test_bytes_are_those_of_tensors_and_of_lists_of_them() -> None:
     half = torch.zeros(4, dtype=torch.float16)
     assert tensor_bytes((half, [half, half], 3, None, (half,))) == 32

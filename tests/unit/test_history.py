@@ -102,3 +102,13 @@ def test_the_boards_own_peaks_stand() -> None:
 def test_what_was_never_counted_has_no_peak() -> None:
     bare = window(1e9, 0.5, operations_per_step={}, bytes_per_step={})
     assert History().complete(bare, BARE).surroundings == BARE
+
+
+@pytest.mark.parametrize("step_s", [0.3, 1.5])
+def test_time_that_no_clock_explains_tells_nothing(step_s: float) -> None:
+    assert sensitivities(window(1e9, 0.5), window(0.5e9, step_s))[1] is None
+
+
+def test_cycles_tell_nothing_of_the_clock_that_counts_them() -> None:
+    cycles = [window(hz, 1.0, work=hz, unit="busy cycle") for hz in (1e9, 0.9e9, 0.8e9)]
+    assert sensitivities(*cycles) == [None] * 3
