@@ -13,8 +13,9 @@ from orin_gov.counts import BYTES, LAUNCHES, OPERATIONS, SHAPED_OPERATIONS, Coun
 from orin_gov.counts import counts_of as counts_of_marks  # noqa: E402
 from orin_gov.phases import BACKWARD, FORWARD, OPTIMIZER  # noqa: E402
 from orin_gov.virtual import operations  # noqa: E402
-from orin_gov.workload import counting  # noqa: E402
-from orin_gov.workload.counting import StepCounter, foreach_launches, tensor_bytes  # noqa: E402
+from orin_gov.workload import counting, dispatch  # noqa: E402
+from orin_gov.workload.counting import StepCounter  # noqa: E402
+from orin_gov.workload.dispatch import CountingMode, foreach_launches, tensor_bytes  # noqa: E402
 from orin_gov.workload.schedule import FIRST  # noqa: E402
 
 nn = torch.nn
@@ -257,7 +258,7 @@ def test_a_lookup_reads_what_it_returns_and_not_its_table() -> None:
 
 
 def test_views_and_allocations_launch_nothing() -> None:
-    mode = counting.CountingMode()
+    mode = CountingMode()
     with mode:
         torch.empty(5).view(5, 1).t().detach().expand(3, 5)
     assert mode.seen > 0
@@ -265,7 +266,7 @@ def test_views_and_allocations_launch_nothing() -> None:
 
 
 def test_lists_of_tensors_are_launched_in_chunks() -> None:
-    assert (counting.FOREACH_TENSORS, counting.FOREACH_ELEMENTS) == (
+    assert (dispatch.FOREACH_TENSORS, dispatch.FOREACH_ELEMENTS) == (
         operations.FOREACH_TENSORS,
         operations.FOREACH_ELEMENTS,
     )
@@ -275,7 +276,7 @@ def test_lists_of_tensors_are_launched_in_chunks() -> None:
 
 
 def test_lists_that_are_worked_on_in_place_are_read_and_written() -> None:
-    mode = counting.CountingMode()
+    mode = CountingMode()
     lists = [[torch.zeros(10), torch.zeros(20)] for _ in range(2)]
     with mode:
         torch._foreach_add_(*lists)
