@@ -24,7 +24,7 @@ from orin_gov.policy.governor import Decision, Outcome, State
 from orin_gov.policy.history import History
 from orin_gov.policy.window import Window
 from orin_gov.record.writer import RunWriter
-from orin_gov.surroundings import read_surroundings
+from orin_gov.surroundings import Lookaround
 from orin_gov.windows import Epoch, MeasuredStep, WindowBuilder, measure_step
 from orin_gov.workload.tracker import MARK, Step, StepTracker
 
@@ -106,6 +106,7 @@ class Engine(threading.Thread):
         quanta_w = {rail.label: rail.quantum_w() for rail in board.rails}
         self._builder = WindowBuilder(epoch, self._timeline, board.total_rails, quanta_w)
         self._tracker, self._history = StepTracker(), History()
+        self._lookaround = Lookaround()
         self._waiting: deque[Step] = deque()
         self._decision = governor.first()
         self._stepped = stepped
@@ -137,6 +138,7 @@ class Engine(threading.Thread):
     def _tick(self) -> None:
         now_ns = self.ticked_ns = time.monotonic_ns()
         self._seek_gpu(now_ns)
+        self._lookaround.look(self.board, now_ns)
         clock_hz = self._clock_hz = self._poll(now_ns)
         samples = self._sampler.drain()
         self._timeline.append(samples)
@@ -187,7 +189,7 @@ class Engine(threading.Thread):
             self._end_epoch(window)
 
     def _end_epoch(self, window: Window) -> None:
-        surroundings = read_surroundings(self.board, self._helm.limits_hz)
+        surroundings = self._lookaround.surroundings(self.board, self._helm.limits_hz)
         window = self._history.complete(window, surroundings)
         outcome = self._governor.outcome(window)
         measured_in = self._decision.state

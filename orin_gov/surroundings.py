@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from orin_gov.board.conditions import read_conditions
+from orin_gov.board.conditions import Conditions, read_conditions
 from orin_gov.board.peaks import find_peaks
 from orin_gov.board.probe import Board
 from orin_gov.policy.window import Surroundings
@@ -11,9 +11,34 @@ ZONES = ("gpu", "tj")
 """The thermal zones that tell the GPU's temperature, best first; else the hottest zone does."""
 
 
-def read_surroundings(board: Board, limits_hz: tuple[int, int] | None) -> Surroundings:
-    """Look at the board; `limits_hz` are the clocks there are to choose. Nothing is raised."""
-    conditions = read_conditions(board.root, board.gpu)
+LOOK_NS = 10_000_000_000
+"""How often the board is looked at: it takes some twenty files, and a decision must not wait."""
+
+
+class Lookaround:
+    """Keeps what the board was last found like. Thread-safety: none, the engine's thread owns it."""
+
+    def __init__(self) -> None:
+        self._conditions: Conditions | None = None
+        self._looked_ns = 0
+
+    def look(self, board: Board, now_ns: int) -> None:
+        """Look at the board where the last look is old; nothing is raised."""
+        if self._conditions is None or now_ns - self._looked_ns >= LOOK_NS:
+            self._conditions = read_conditions(board.root, board.gpu)
+            self._looked_ns = now_ns
+
+    def surroundings(self, board: Board, limits_hz: tuple[int, int] | None) -> Surroundings:
+        """Return what was found; `limits_hz` are the clocks there are to choose."""
+        if self._conditions is None:
+            return Surroundings()
+        return surroundings_under(self._conditions, board, limits_hz)
+
+
+def surroundings_under(
+    conditions: Conditions, board: Board, limits_hz: tuple[int, int] | None
+) -> Surroundings:
+    """Return the surroundings of a window that is measured under such conditions."""
     mode, peaks = conditions.power_mode, find_peaks(board.identity.module)
     emc_hz = conditions.emc_rate_hz or conditions.emc_cap_hz
     floor_hz, ceiling_hz = limits_hz or (None, None)

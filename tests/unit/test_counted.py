@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from orin_gov.board.peaks import PEAKS, find_peaks
 from orin_gov.board.probe import open_board
 from orin_gov.policy.features import features_of
-from orin_gov.surroundings import gpu_temperature_c, read_surroundings
+from orin_gov.policy.window import Surroundings
+from orin_gov.surroundings import LOOK_NS, Lookaround, gpu_temperature_c
 from orin_gov.virtual.counted import counts_of_laws, power_range_w, surroundings_of
 from orin_gov.virtual.family import VirtualWorkload, window_at, window_at_podgov, workload_family
 from orin_gov.virtual.finetuning import parse_workload
@@ -139,7 +140,9 @@ def test_simulated_surroundings_are_those_read_from_the_virtual_board(
     build_tree(model, tmp_path)
     board = open_board(tmp_path)
     simulated = surroundings_of(model, None)
-    read = read_surroundings(board, (simulated.floor_hz or 0, simulated.ceiling_hz or 0))
+    lookaround = Lookaround()
+    lookaround.look(board, 0)
+    read = lookaround.surroundings(board, (simulated.floor_hz or 0, simulated.ceiling_hz or 0))
     assert read.gpu_rail == simulated.gpu_rail
     assert read.power_mode == simulated.power_mode
     assert read.peak_operations_per_cycle == simulated.peak_operations_per_cycle
@@ -173,3 +176,23 @@ def test_the_gpus_own_zone_tells_its_temperature(
     zones: dict[str, float | None], celsius: float | None
 ) -> None:
     assert gpu_temperature_c(zones) == celsius
+
+
+def test_the_board_is_looked_at_only_now_and_then(tmp_path: Path) -> None:
+    build_tree(BOARD, tmp_path)
+    board, lookaround = open_board(tmp_path), Lookaround()
+    assert lookaround.surroundings(board, None) == Surroundings()
+
+    def found_at(now_ns: int) -> float | None:
+        lookaround.look(board, now_ns)
+        return lookaround.surroundings(board, None).temperature_c
+
+    zones = [z for z in (tmp_path / "sys/class/thermal").glob("*/type") if "gpu" in z.read_text()]
+    (zone,) = zones
+    zone.with_name("temp").write_text("50000\n")
+    assert found_at(0) == 50.0
+    zone.with_name("temp").write_text("61500\n")
+    assert found_at(LOOK_NS - 1) == 50.0
+    assert found_at(LOOK_NS) == 61.5
+    zone.with_name("temp").unlink()
+    assert found_at(2 * LOOK_NS) != 61.5  # another zone must do
