@@ -120,9 +120,7 @@ class Simulation:
         decision = governor.first()
         self._apply(decision)
         number = 0
-        while measured := self._next_window():
-            surroundings = surroundings_of(self._board, self.temperature_c)
-            window = self._history.complete(measured, surroundings)
+        while window := self._next_window():
             outcome, measured_in = governor.outcome(window), decision.state
             decision = governor.decide(window)
             yield EpochRecord(number, measured_in, window, outcome, decision)
@@ -159,7 +157,10 @@ class Simulation:
             )
             if gathering.add(part):
                 phases, clock = self._job.phases, self._clock
-                return gathering.window(phases, self._rails, clock.pinned_hz, begin_s, clock.now_s)
+                return self._history.complete(
+                    gathering.window(phases, self._rails, clock.pinned_hz, begin_s, clock.now_s),
+                    surroundings_of(self._board, self.temperature_c),
+                )
         return None
 
     def _apply(self, decision: Decision) -> None:
