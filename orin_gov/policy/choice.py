@@ -125,6 +125,7 @@ def promising_neighbour(
     baseline_w: float | None,
     best: int,
     measured: Collection[int],
+    window_error: float,
 ) -> int | None:
     """Return the better of the best point's neighbours that were never measured, if it is not
     expected to be worse than by `NEAR` and will probably keep the constraints.
@@ -134,7 +135,7 @@ def promising_neighbour(
     if objective.name == "time":
         return None
     values = belief.objective(TIME_EXPONENT[objective.name])
-    chance = chance_within(belief, objective, 0.0)
+    chance = chance_within(belief, objective, window_error)
     chance = chance * within_power(belief, objective, baseline_w)
     near = [
         point

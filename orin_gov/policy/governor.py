@@ -348,7 +348,9 @@ class Governor:
         error = evidence.look_error(steps)
         power_w = evidence.baseline_power_w()
         if not self._holds and best is not None and self._lesson is None:
-            near = promising_neighbour(belief, self._objective, power_w, best, evidence.measured)
+            near = promising_neighbour(
+                belief, self._objective, power_w, best, evidence.measured, error
+            )
             if near is not None:
                 return near
         least = HYSTERESIS if self._holds else 0.0

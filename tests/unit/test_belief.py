@@ -17,7 +17,7 @@ REFERENCE_ERROR = 0.004
 
 def prior(seed: int = 0, rest: float = 0.01) -> Prior:
     deviations = 0.05 * np.random.default_rng(seed).normal(size=(3, 2 * N))
-    return Prior(Answer(ENERGY, TIME), deviations, rest)
+    return Prior(Answer(ENERGY, TIME), deviations.T @ deviations + rest**2 * np.eye(2 * N))
 
 
 @st.composite
@@ -40,7 +40,7 @@ def conditioned(history, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
     mean = np.zeros(size)
     mean[: 2 * N] = prior.answer.joined
     cov = np.zeros((size, size))
-    cov[: 2 * N, : 2 * N] = prior.deviations.T @ prior.deviations + prior.rest**2 * np.eye(2 * N)
+    cov[: 2 * N, : 2 * N] = prior.covariance
     cov[2 * N : 2 * N + 2, 2 * N : 2 * N + 2] = REFERENCE_ERROR**2 * np.eye(2)
     rows, seen, errors = [], [], []
     for i, (point, energy, time, energy_error, time_error, walk) in enumerate(history):
@@ -104,7 +104,7 @@ def test_a_window_at_one_point_moves_the_others_along_the_deviations() -> None:
     # Of this family it is known: what is slower at point 0 is half as much slower at point 1.
     way = np.zeros(2 * N)
     way[N : N + 2] = [0.10, 0.05]
-    belief = Belief(Prior(Answer(ENERGY, TIME), way[None, :], 1e-4), 1e-6)
+    belief = Belief(Prior(Answer(ENERGY, TIME), np.outer(way, way) + 1e-8 * np.eye(2 * N)), 1e-6)
     belief.observe(0, None, TIME[0] + 0.08, 0.001, 0.001)
     moved = belief.answer.time - TIME
     assert moved[0] == pytest.approx(0.08, rel=1e-3)
@@ -129,6 +129,18 @@ def test_a_machine_that_moves_is_told_by_baseline_windows_and_by_no_point() -> N
     assert belief.answer.time == pytest.approx(TIME, abs=2e-3)
 
 
+def test_the_lesson_is_how_far_off_the_policy_was() -> None:
+    belief = Belief(prior(), 1e-6)
+    assert belief.lesson.joined == pytest.approx(np.zeros(2 * N))
+    for _ in range(50):
+        belief.observe(0, ENERGY[0] - 0.04, TIME[0] + 0.05, 1e-3, 1e-3)
+    assert belief.lesson.energy[0] == pytest.approx(-0.04, abs=1e-3)
+    assert belief.lesson.time[0] == pytest.approx(0.05, abs=1e-3)
+    moved = prior().shifted(belief.lesson, 0.5)
+    assert moved.answer.time[0] == pytest.approx(TIME[0] + 0.025, abs=1e-3)
+    assert moved.covariance is not None
+
+
 def test_a_value_that_is_missing_or_no_number_teaches_nothing() -> None:
     belief = Belief(prior(), REFERENCE_ERROR)
     for value in (None, math.nan, math.inf, -math.inf):
@@ -138,7 +150,7 @@ def test_a_value_that_is_missing_or_no_number_teaches_nothing() -> None:
 
 
 def test_a_surprise_counts_standard_deviations() -> None:
-    belief = Belief(Prior(Answer(ENERGY, TIME), np.zeros((0, 2 * N)), 0.03), 0.0)
+    belief = Belief(Prior(Answer(ENERGY, TIME), 0.03**2 * np.eye(2 * N)), 0.0)
     found = belief.surprise(2, ENERGY[2], TIME[2] + 0.15, 0.04, 0.04)
     assert found == pytest.approx((3.0, 0.15))
     assert belief.answer.time == pytest.approx(TIME)
@@ -182,7 +194,7 @@ def test_after_very_many_windows_its_errors_are_still_errors() -> None:
 
 
 def test_a_belief_has_as_many_points_as_its_prior() -> None:
-    one = Prior(Answer(ENERGY[:1], TIME[:1]), np.zeros((0, 2)), 0.01)
+    one = Prior(Answer(ENERGY[:1], TIME[:1]), 1e-4 * np.eye(2))
     belief = Belief(one, 0.001)
     belief.observe(0, -0.1, 0.1, 0.01, 0.01)
     assert belief.answer.energy.shape == belief.time_error.shape == (1,)

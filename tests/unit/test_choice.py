@@ -13,6 +13,7 @@ from orin_gov.policy.choice import (
     SWITCH_COST,
     best_point,
     chance_within,
+    promising_neighbour,
     within_budget,
     within_power,
     worth_a_look,
@@ -31,8 +32,19 @@ def belief(
 ) -> Belief:
     """A belief whose points are known to such standard deviations, each by itself."""
     errors = np.broadcast_to(error, len(energy))
-    ways = np.diag(np.concatenate([errors, errors]))
-    return Belief(Prior(Answer(energy, time), ways, 0.0), 1e-4)
+    known = np.diag(np.concatenate([errors, errors]) ** 2)
+    return Belief(Prior(Answer(energy, time), known), 1e-4)
+
+
+def look(
+    belief: Belief,
+    objective: Objective,
+    power_w: float | None,
+    best: int | None,
+    error: float = ERROR,
+    least_gain: float = 0.0,
+) -> int | None:
+    return worth_a_look(belief, objective, power_w, best, error, least_gain)
 
 
 @pytest.mark.parametrize(
@@ -89,22 +101,22 @@ def test_a_cap_that_no_point_keeps_leaves_the_lowest() -> None:
 
 def test_what_is_well_known_is_not_looked_at() -> None:
     objective = Objective("energy", 1.0)
-    assert worth_a_look(belief(error=1e-5), objective, None, 0, ERROR) is None
+    assert look(belief(error=1e-5), objective, None, 0, ERROR) is None
 
 
 def test_a_look_is_worth_it_where_a_point_may_well_be_better() -> None:
     objective = Objective("energy", 1.0)
     unsure = belief(error=[1e-4, 0.05, 1e-4, 1e-4])
     assert best_point(unsure, objective, None) == 0
-    assert worth_a_look(unsure, objective, None, 0, ERROR) == 1
+    assert look(unsure, objective, None, 0, ERROR) == 1
     # The best itself is no look.
-    assert worth_a_look(belief(error=[0.05, 1e-5, 1e-5, 1e-5]), objective, None, 0, ERROR) is None
+    assert look(belief(error=[0.05, 1e-5, 1e-5, 1e-5]), objective, None, 0, ERROR) is None
 
 
 def test_a_point_that_is_far_behind_is_not_looked_at() -> None:
     objective = Objective("energy", 1.0)
     behind = belief(energy=np.log([0.5, 0.95, 0.96, 1.0]), error=[1e-5, 0.05, 0.05, 0.05])
-    assert worth_a_look(behind, objective, None, 0, ERROR) is None
+    assert look(behind, objective, None, 0, ERROR) is None
 
 
 def test_the_gain_of_a_look_is_what_it_is_expected_to_be() -> None:
@@ -126,7 +138,7 @@ def test_the_gain_of_a_look_is_what_it_is_expected_to_be() -> None:
     energy = np.log([0.8, 0.8 * math.exp(behind)])
     two = belief(energy, np.zeros(2), [1e-9, spread])
     assert (100 * formula - behind > SWITCH_COST) == (
-        worth_a_look(two, Objective("energy", 1.0), None, 0, noise) == 1
+        look(two, Objective("energy", 1.0), None, 0, noise) == 1
     )
 
 
@@ -135,15 +147,15 @@ def test_a_point_with_hardly_a_chance_to_keep_the_budget_is_not_looked_at() -> N
     chance = chance_within(unsure, Objective("energy", 0.10), ERROR)
     assert chance[0] < LEAST_CHANCE
     assert chance[1:] == pytest.approx([1.0, 1.0, 1.0])
-    assert worth_a_look(unsure, Objective("energy", 0.10), None, 1, ERROR) is None
-    assert worth_a_look(unsure, Objective("energy", 0.28), None, 1, ERROR) == 0
+    assert look(unsure, Objective("energy", 0.10), None, 1, ERROR) is None
+    assert look(unsure, Objective("energy", 0.28), None, 1, ERROR) == 0
 
 
 def test_a_point_just_over_its_budget_is_not_looked_at_for_ever() -> None:
     objective = Objective("energy", 0.0)
     just_over = belief(time=np.log([1.3, 1.08, 1.0005, 1.0]), error=[1e-4, 1e-4, 0.02, 1e-4])
     looks = 0
-    while worth_a_look(just_over, objective, None, None, ERROR) == 2:
+    while look(just_over, objective, None, None, ERROR) == 2:
         just_over.observe(2, ENERGY[2], math.log(1.0005), ERROR, ERROR)
         looks += 1
         assert looks < 60
@@ -152,9 +164,33 @@ def test_a_point_just_over_its_budget_is_not_looked_at_for_ever() -> None:
 
 def test_a_point_over_the_power_cap_is_not_looked_at() -> None:
     unsure = belief(error=[1e-4, 0.05, 1e-4, 1e-4])
-    assert worth_a_look(unsure, Objective("energy", 1.0, 20.0), 30.0, 0, ERROR) is None
-    assert worth_a_look(unsure, Objective("energy", 1.0, 21.0), 30.0, 0, ERROR) == 1
+    assert look(unsure, Objective("energy", 1.0, 20.0), 30.0, 0, ERROR) is None
+    assert look(unsure, Objective("energy", 1.0, 21.0), 30.0, 0, ERROR) == 1
+
+
+def test_a_look_must_promise_more_where_more_is_asked_for() -> None:
+    objective = Objective("energy", 1.0)
+    unsure = belief(energy=np.log([0.70, 0.705, 0.85, 1.0]), error=[1e-4, 0.02, 1e-4, 1e-4])
+    assert look(unsure, objective, None, 0) == 1
+    assert look(unsure, objective, None, 0, least_gain=0.1) is None
+
+
+def test_the_better_neighbour_of_the_best_is_looked_at_once() -> None:
+    objective = Objective("energy", 1.0)
+    four = belief(energy=np.log([0.74, 0.70, 0.72, 0.90]), time=np.zeros(4))
+
+    def near(measured: set[int]) -> int | None:
+        return promising_neighbour(four, objective, None, 1, measured, ERROR)
+
+    assert near(set()) == 2
+    assert near({2}) == 0
+    assert near({0, 2}) is None
+    # Neither where it is far worse, nor where it will hardly keep the constraints.
+    assert promising_neighbour(four, objective, None, 2, {1}, ERROR) is None
+    assert promising_neighbour(four, Objective("time"), None, 1, set(), ERROR) is None
+    slow = belief(energy=np.log([0.74, 0.70, 0.72, 0.90]), time=np.log([1.5, 1.0, 1.4, 1.0]))
+    assert promising_neighbour(slow, Objective("energy", 0.1), None, 1, set(), ERROR) is None
 
 
 def test_for_time_nothing_is_looked_at() -> None:
-    assert worth_a_look(belief(error=0.1), Objective("time"), None, 3, ERROR) is None
+    assert look(belief(error=0.1), Objective("time"), None, 3, ERROR) is None

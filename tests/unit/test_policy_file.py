@@ -197,7 +197,7 @@ def test_any_json_is_a_policy_that_can_be_walked_or_is_refused(value: Any) -> No
     leaf = walk(policy.nodes, dict.fromkeys(FEATURES)).leaf
     prior = policy.prior(leaf, [0.1, 0.3, 2.0])
     assert np.isfinite(prior.answer.joined).all()
-    assert np.isfinite(prior.deviations).all()
+    assert np.isfinite(prior.covariance).all()
     assert tree_lines(policy, 1e9, Objective())
 
 

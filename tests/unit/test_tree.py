@@ -1,20 +1,23 @@
 """The tree: walking, words, what a leaf chooses, and what it expects at other clocks."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 import pytest
 
+from orin_gov.policy.answer import smooth_doubt
 from orin_gov.policy.features import FEATURES
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import (
     KNOWN,
+    UNMODELLED,
+    UNMODELLED_REACH,
     Leaf,
     Node,
     Policy,
     Split,
-    Walk,
     choice_of,
     tree_lines,
     walk,
@@ -74,7 +77,7 @@ def test_a_feature_that_is_not_there_at_all_is_missing() -> None:
 
 
 def test_a_leaf_alone_is_a_tree() -> None:
-    assert walk((LOW,), {}) == walk((LOW,), {"load": 1.0})
+    assert walk((LOW,), {}).leaf is walk((LOW,), {"load": 1.0}).leaf is LOW
     assert walk((LOW,), {}).path == ()
 
 
@@ -112,8 +115,9 @@ def test_a_tree_reads_as_text() -> None:
 
 def test_a_split_that_asks_only_whether_a_value_is_known_says_so() -> None:
     nodes = (Split("load", KNOWN, 1, 2, missing="right"), LOW, HIGH)
-    assert walk(nodes, {"load": 0.4}) == Walk(LOW, ("load is known",))
-    assert walk(nodes, {"load": None}) == Walk(HIGH, ("load is missing",))
+    assert walk(nodes, {"load": 0.4}).path == ("load is known",)
+    assert walk(nodes, {"load": None}).path == ("load is missing",)
+    assert (walk(nodes, {"load": 0.4}).leaf, walk(nodes, {"load": None}).leaf) == (LOW, HIGH)
     lines = tree_lines(replace(POLICY, nodes=nodes), TOP_HZ, Objective())
     assert [line for line in lines if "->" not in line] == ["load is known", "load is missing"]
 
@@ -122,18 +126,30 @@ def test_a_leaf_expects_itself_at_its_clocks_and_between_them_what_lies_between(
     prior = POLICY.prior(MIDDLE, [0.25, 0.375, 1.0, 1.2])
     assert np.exp(prior.answer.energy[[0, 2, 3]]) == pytest.approx([0.8, 1.0, 1.0])
     assert np.exp(prior.answer.time[1]) == pytest.approx((1.9 * 1.08) ** 0.5)
-    assert prior.deviations == pytest.approx(np.array([[0.1, 0.05, 0.0, 0.0, 0.4, 0.3, 0.0, 0.0]]))
-    assert prior.rest == 0.01
+    way = np.array([0.1, 0.05, 0.0, 0.0, 0.4, 0.3, 0.0, 0.0])
+    assert prior.covariance - besides([0.25, 0.375, 1.0, 1.2]) == pytest.approx(
+        np.outer(way, way) + 0.01**2 * np.eye(8)
+    )
+
+
+def besides(clocks: Sequence[float]) -> np.ndarray:
+    """The covariance of what no policy knows of a workload, the same for every leaf."""
+    return np.kron(np.eye(2), smooth_doubt(clocks, UNMODELLED, UNMODELLED_REACH))
+
+
+def test_what_no_policy_knows_is_alike_at_like_clocks_only() -> None:
+    doubt = smooth_doubt([0.5, 0.5 * np.exp(0.2), 1.0], 0.02, 0.2)
+    assert np.sqrt(np.diag(doubt)) == pytest.approx([0.02] * 3)
+    assert doubt[0, 1] == pytest.approx(0.5 * 0.02**2)
+    assert doubt[0, 2] < 1e-3 * 0.02**2
 
 
 def test_a_leaf_that_is_sure_lets_workloads_deviate_less_and_doubt_lets_them_more() -> None:
     sure, unsure = (POLICY.prior(leaf, SHARES) for leaf in (LOW, HIGH))
-    assert sure.deviations == pytest.approx(0.5 * DEVIATIONS)
-    assert unsure.deviations == pytest.approx(2.0 * DEVIATIONS)
-    assert (sure.rest, unsure.rest) == (0.005, 0.02)
     doubted = POLICY.doubted(3.0).prior(MIDDLE, SHARES)
-    assert doubted.deviations == pytest.approx(3.0 * DEVIATIONS)
-    assert doubted.rest == pytest.approx(0.03)
+    one = DEVIATIONS.T @ DEVIATIONS + 0.01**2 * np.eye(6)
+    for prior, factor in ((sure, 0.5), (unsure, 2.0), (doubted, 3.0)):
+        assert prior.covariance - besides(SHARES) == pytest.approx(factor**2 * one)
     assert doubted.answer.joined == pytest.approx(POLICY.prior(MIDDLE, SHARES).answer.joined)
 
 
