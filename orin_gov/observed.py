@@ -17,9 +17,9 @@ from orin_gov.windows import MeasuredStep
 SLOW_NS = 2_000_000_000
 """Temperatures, over-current counters and the board's governor are read so often."""
 
-COMPARE_S = 5.0
+COMPARE_S = 10.0
 COMPARE_SHARE = 100
-"""The saving is computed anew after 5 s, or 100 times what it took: it grows with the run."""
+"""The saving is computed anew after 10 s, or 100 times what it took: it grows with the run."""
 
 COMPARED_EPOCHS = 2000
 

@@ -32,9 +32,11 @@ from orin_gov.view.state import SensorState, Snapshot
 
 logger = logging.getLogger(__name__)
 
-PERIOD_S = 0.25
-FILE_EVERY = 2
-"""Snapshots between two writes of live.json: twice a second."""
+FILE_PERIOD_S = 0.5
+"""How often live.json is written."""
+
+SHOWN_EVERY = 2
+"""Snapshots shown for each that is written, where there is a view."""
 
 STALLED_NS = 3_000_000_000
 
@@ -97,13 +99,14 @@ class Observer(threading.Thread):
         except OSError as error:
             logger.warning("cannot write live.json, so there is no `orin-gov top`: %s", error)
             return
+        every = SHOWN_EVERY if self._show is not None else 1
         count = 0
         try:
-            while not self._ending.wait(PERIOD_S):
+            while not self._ending.wait(FILE_PERIOD_S / every):
                 snapshot = self.look(time.monotonic_ns())
                 if self._show is not None:
                     self._remaining_s = self._show(snapshot)
-                if count % FILE_EVERY == 0:
+                if count % every == 0:
                     file.write(snapshot.as_json())
                 count += 1
         except OSError as error:

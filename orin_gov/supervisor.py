@@ -198,7 +198,7 @@ class _Run:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()
             found = {"conditions": conditions, "exit_code": shell_code(code)}
             self._writer.summary({**summary, **found})
-        print_end(summary, self._writer.path, self._name, self._board)
+        print_end(summary, self._writer.path, self._name)
         return shell_code(code)
 
     def _observer(self, engine: Engine, sampler: Sampler, ring: PhaseRing) -> Observer:

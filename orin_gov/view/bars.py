@@ -1,6 +1,7 @@
 """The bars of the view: the ladder of GPU clocks, and the phases of a step."""
 
 from collections.abc import Mapping
+from itertools import groupby
 
 from rich.text import Text
 
@@ -47,7 +48,8 @@ def ladder(snapshot: Snapshot, width: int) -> Text:
     if now is not None:
         both = target is not None and column(target) == column(now)
         cells[column(now)] = ("◆" if both else "●", "bold green")
-    return Text.assemble(*cells)
+    runs = groupby(cells, key=lambda cell: cell[1])
+    return Text.assemble(*(("".join(cell[0] for cell in run), style) for style, run in runs))
 
 
 def phase_bar(shares: Mapping[str, float], width: int) -> Text:

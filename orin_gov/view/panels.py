@@ -154,11 +154,11 @@ def _saving(snapshot: Snapshot, width: int) -> Text:
     counts = f"{snapshot.windows_governed} governed, {snapshot.windows_baseline} baseline windows"
     if energy is None and time is None:
         return _labelled("saving", f"none known yet: {counts}", width=width)
-    known = {"energy": energy, "time": time}
     words = ", ".join(
         f"{name} {found['value']:+.1%} ({found['low']:+.1%} to {found['high']:+.1%})"
-        for name, found in known.items()
         if found is not None
+        else f"{name} not known"
+        for name, found in (("energy", energy), ("time", time))
     )
     virtual = " (simulated)" if snapshot.virtual else ""
     budget = f"; budget {snapshot.max_slowdown:+.0%}"
