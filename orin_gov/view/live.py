@@ -19,7 +19,15 @@ from contextlib import contextmanager, suppress
 from orin_gov.view.attendant import END, attend
 from orin_gov.view.lines import print_warning
 from orin_gov.view.state import Snapshot
-from orin_gov.view.terminal import LEAVE, is_in_foreground, obstacle, set_size, size_of, write_all
+from orin_gov.view.terminal import (
+    LEAVE,
+    PLAIN,
+    is_in_foreground,
+    obstacle,
+    set_size,
+    size_of,
+    write_all,
+)
 
 PATIENCE_S = 5.0
 
@@ -46,6 +54,7 @@ class LiveView:
             os.dup2(slave, number)
         os.close(slave)
         self._remaining_s: float | None = None
+        self._copier: threading.Thread | None = None
 
     def show(self, snapshot: Snapshot) -> float | None:
         """Have a snapshot drawn; return the seconds left by the script's own bar, where it has one.
@@ -61,11 +70,12 @@ class LiveView:
 
     def tend(self) -> None:
         """Where the view has died, carry the script's output over without it."""
-        if self._pid is not None and os.waitpid(self._pid, os.WNOHANG)[0]:
-            self._pid = None
-            write_all(self._kept[1], LEAVE.encode())
-            copying = (self._master, self._kept[1])
-            threading.Thread(target=_copy, args=copying, daemon=True).start()
+        if self._pid is None or not os.waitpid(self._pid, os.WNOHANG)[0]:
+            return
+        self._pid = None
+        copying = (self._master, os.dup(self._kept[1]))
+        self._copier = threading.Thread(target=_copy, args=copying, daemon=True)
+        self._copier.start()
 
     def close(self) -> None:
         """Take the view down once all output is out; the terminal is as before. May be repeated."""
@@ -79,7 +89,10 @@ class LiveView:
             self._channel.send(END)
         self._await_end()
         self._channel.close()
-        os.close(self._master)
+        if self._copier is None:
+            os.close(self._master)
+        else:
+            self._copier.join(PATIENCE_S)
         if is_in_foreground(1):
             with suppress(termios.error):  # the terminal may be gone
                 termios.tcsetattr(1, termios.TCSADRAIN, self._modes)
@@ -99,9 +112,19 @@ class LiveView:
 
 
 def _copy(master: int, terminal: int) -> None:
-    with suppress(OSError):  # the script has ended, or the terminal is gone
+    """Carry output over until nobody is left who could write, or the terminal is gone.
+
+    Then `master` is closed: who writes on learns of it, as without us, and does not wait for ever.
+    """
+    try:
+        write_all(terminal, (LEAVE + PLAIN).encode())
         while content := os.read(master, 65536):
             write_all(terminal, content)
+    except OSError:
+        pass
+    finally:
+        os.close(master)
+        os.close(terminal)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from orin_gov.view.panels import clock_time, rows
 from orin_gov.view.state import Snapshot, from_json
 
 PERIOD_S = 0.5
+FRESH_S = 1.5
 SILENT_S = 5.0
 """A living supervisor that has written nothing for so long is told to be silent."""
 
@@ -71,7 +72,7 @@ def is_alive(snapshot: Snapshot) -> bool:
 
     From within a container its process is not seen: there, only a snapshot that is new counts.
     """
-    if 0 <= silence_s(snapshot) < SILENT_S:
+    if 0 <= silence_s(snapshot) < FRESH_S:
         return True
     try:
         # A process id comes round again; the time it was started with does not.
