@@ -13,8 +13,10 @@ LABEL_WIDTH = 9
 UNLABELLED = 34
 """Columns below which the labels are left out: the figures need the room."""
 
-SHORT_TITLE = 60
-URGENT = 2
+SHORT = 60
+"""Columns below which a row says less than it could."""
+
+URGENT = 1
 """The rank of an alarm that is one."""
 
 MODE_STYLE = {"governing": "bold green", "verifying": "bold yellow", "fallback": "bold red"}
@@ -24,7 +26,9 @@ Row = Callable[[Snapshot, int], Text]
 
 def rows(snapshot: Snapshot, width: int, height: int) -> list[Text]:
     """Return at most `height` rows of at most `width` columns, the most wanted ones, in order."""
-    roomy = height >= len(ROWS) + len(snapshot.rails) - 1
+    if width < 1:
+        return []
+    roomy = snapshot.rails and height >= len(ROWS) + len(snapshot.rails) - 1
     made: list[tuple[int, Text]] = []
     for rank, row in ROWS:
         if row is _rails_in_short and roomy:
@@ -36,7 +40,7 @@ def rows(snapshot: Snapshot, width: int, height: int) -> list[Text]:
     chosen = {place for _, place in wanted[: max(0, height)]}
     texts = [text for place, (_, text) in enumerate(made) if place in chosen]
     for text in texts:
-        text.truncate(max(0, width), overflow="ellipsis")
+        text.truncate(width, overflow="ellipsis")
     return texts
 
 
@@ -52,7 +56,7 @@ def _room(width: int) -> int:
 def _title(snapshot: Snapshot, width: int) -> Text:
     mode = (snapshot.mode, MODE_STYLE.get(snapshot.mode, "bold"))
     where = f" on {snapshot.board} "
-    if width < SHORT_TITLE:
+    if width < SHORT:
         # What is simulated must say so at any width.
         where, mode = " ", (f"{mode[0]}, virtual board" if snapshot.virtual else mode[0], mode[1])
     title = Text.assemble(("─ ", "dim"), mode, (" ─ ", "dim"), (snapshot.name, "bold"), where)
@@ -62,7 +66,7 @@ def _title(snapshot: Snapshot, width: int) -> Text:
 def _script(snapshot: Snapshot, width: int) -> Text:
     words = [clock_time(snapshot.elapsed_s), f"step {snapshot.steps:,}"]
     if (pace := snapshot.steps_per_s) is not None:
-        words.append(f"{pace:.3g} steps/s" if pace >= 1 else f"{1 / pace:.3g} s/step")
+        words.append(pace_words(pace))
     if snapshot.remaining_s is not None:
         words.append(f"ETA {clock_time(snapshot.remaining_s)} by its own bar")
     return _labelled("script", "  ".join(words), width=width)
@@ -92,8 +96,10 @@ def _power(snapshot: Snapshot, width: int) -> Text:
     total, virtual = snapshot.total, " (simulated)" if snapshot.virtual else ""
     if total.energy_j is None:
         return _labelled("power", "which rails make up the module is not known", width=width)
+    now = "" if width < SHORT else "now "
     words = (
-        f"now {watts(total.power_w)}, mean {watts(total.mean_w)}, {joules(total.energy_j)}{virtual}"
+        f"{now}{watts(total.power_w)}, mean {watts(total.mean_w)}, "
+        f"{joules(total.energy_j)}{virtual}"
     )
     return _labelled("power", words, width=width)
 
@@ -200,6 +206,13 @@ ROWS: tuple[tuple[int, Row], ...] = (
 def clock_time(seconds: float) -> str:
     """Return h:mm:ss, with days where there are any."""
     return str(timedelta(seconds=int(seconds)))
+
+
+def pace_words(steps_per_s: float) -> str:
+    """Return a pace for people: slow steps by their length."""
+    if steps_per_s >= 1:
+        return f"{steps_per_s:.3g} steps/s"
+    return f"{1 / steps_per_s:.3g} s/step" if steps_per_s > 0 else "no step"
 
 
 def watts(value: float | None) -> str:

@@ -26,7 +26,7 @@ PASSES = re.compile(
     r"|\x1b\[\?25[hl]"  # the cursor shown or hidden
     r"|\x1b\[0?J"  # erase below: the view is drawn again
     r"|\x1b\[[23]J|\x1b\[(?:1;1)?H"  # clear
-    r"|\x1b\](?:[012]|8);[^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b\](?:[012]|8);[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\)"  # titles and links
 )
 
 BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?\Z")

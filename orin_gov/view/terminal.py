@@ -12,6 +12,7 @@ import termios
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import COLOR_SYSTEMS, Console
+from rich.segment import Segment
 from rich.text import Text
 
 SAVE, RESTORE = "\x1b7", "\x1b8"
@@ -124,7 +125,8 @@ class Foot:
 
     def _sequences(self, text: Text) -> Iterator[str]:
         colours = COLOR_SYSTEMS.get(self._painter.color_system or "")
-        for piece, style, _ in text.render(self._painter):
+        base = self._painter.get_style(text.style)
+        for piece, style, _ in Segment.apply_style(text.render(self._painter), base):
             if style is None or colours is None:
                 yield piece
             else:
