@@ -1,8 +1,6 @@
-"""A moment of a run for the tests of the view, and a reader of terminals."""
+"""Moments of a run for the tests of the view."""
 
 from dataclasses import replace
-
-import pyte
 
 from orin_gov.view.state import Effect, RailState, SensorState, Snapshot
 
@@ -82,32 +80,3 @@ NOTHING = replace(
     windows_baseline=0,
     sensors=SensorState(None, 0, 0, 0, 0, 0, 0),
 )
-
-
-class Terminal:
-    """A terminal that remembers: what was written to it, as a person sees it."""
-
-    def __init__(self, width: int, height: int) -> None:
-        self.screen = pyte.HistoryScreen(width, height, history=10_000)
-        self._stream = pyte.ByteStream(self.screen)
-        self.content = b""
-
-    def feed(self, content: bytes) -> None:
-        self.content += content
-        # pyte does not know synchronized output, which a terminal ignores where it does not either.
-        self._stream.feed(content)
-
-    def resize(self, width: int, height: int) -> None:
-        self.screen.resize(height, width)
-
-    @property
-    def lines(self) -> list[str]:
-        return [line.rstrip() for line in self.screen.display]
-
-    @property
-    def scrolled(self) -> list[str]:
-        """The lines that have left the screen at its head."""
-        return [
-            "".join(line[column].data for column in range(self.screen.columns)).rstrip()
-            for line in self.screen.history.top
-        ]

@@ -1,8 +1,12 @@
 """The rows that the view keeps at the foot of a terminal, on a terminal that is played."""
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
 from rich.text import Text
-from snapshots import Terminal
+from terminals import Played, Terminal
 
 from orin_gov.view.terminal import PLAIN, Foot, obstacle
 
@@ -102,7 +106,30 @@ def test_the_cursors_colour_and_place_outlive_a_frame() -> None:
     assert terminal.screen.buffer[0][4].fg == "green"
 
 
-def test_where_nothing_is_a_terminal_there_is_no_view() -> None:
+LOOK = """
+import json
+from orin_gov.view.terminal import obstacle
+good = {"TERM": "xterm"}
+print(json.dumps([
+    obstacle({**good, **env}, wanted)
+    for wanted in (False, True)
+    for env in ({}, {"TERM": "dumb"}, {"TERM": ""}, {"NO_COLOR": "1"}, {"CI": "1"}, {"CI": ""})
+]))
+"""
+
+
+def test_what_stands_in_the_way_of_a_view_is_told(tmp_path: Path) -> None:
+    played = Played([sys.executable, "-c", LOOK], tmp_path, (400, 10))
+    assert played.exit_code() == 0
+    dumb, none = (
+        "TERM is 'dumb', which has no rows to keep",
+        "TERM is '', which has no rows to keep",
+    )
+    assert json.loads(played.terminal.lines[0]) == [
+        *(None, dumb, none, "NO_COLOR is set", "CI is set", None),
+        *(None, dumb, none, None, None, None),
+    ]
+    played.close()
     # pytest holds stdout and stderr
     assert obstacle({"TERM": "xterm"}, True) == "it takes a terminal on stdout and stderr"
 
