@@ -84,6 +84,8 @@ class Observer(threading.Thread):
         self._began_ns = time.monotonic_ns()
         self._started_s = psutil.Process().create_time()
         self._remaining_s: float | None = None
+        self._file: LiveFile | None = None
+        self._unwritable = False
         self._conditions = Conditions(engine.board)
         self._comparison = Comparison()
 
@@ -94,25 +96,27 @@ class Observer(threading.Thread):
 
     def run(self) -> None:
         """Look, show and write until told to finish."""
-        try:
-            file = LiveFile(self._folder)
-        except OSError as error:
-            logger.warning("cannot write live.json, so there is no `orin-gov top`: %s", error)
-            return
         every = SHOWN_EVERY if self._show is not None else 1
         count = 0
+        while not self._ending.wait(FILE_PERIOD_S / every):
+            snapshot = self.look(time.monotonic_ns())
+            if self._show is not None:
+                self._remaining_s = self._show(snapshot)
+            if count % every == 0:
+                self._write(snapshot)
+            count += 1
+        if self._file is not None:
+            self._file.remove()
+
+    def _write(self, snapshot: Snapshot) -> None:
+        if self._unwritable:
+            return
         try:
-            while not self._ending.wait(FILE_PERIOD_S / every):
-                snapshot = self.look(time.monotonic_ns())
-                if self._show is not None:
-                    self._remaining_s = self._show(snapshot)
-                if count % every == 0:
-                    file.write(snapshot.as_json())
-                count += 1
+            self._file = self._file or LiveFile(self._folder)
+            self._file.write(snapshot.as_json())
         except OSError as error:
-            logger.warning("live.json is no longer written: %s", error)
-        finally:
-            file.remove()
+            self._unwritable = True
+            logger.warning("live.json cannot be written, so `orin-gov top` has no news: %s", error)
 
     def look(self, now_ns: int) -> Snapshot:
         """Return the present moment of the run."""

@@ -21,9 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Find the run and watch it; return the exit code."""
     import json
+    import os
     import sys
 
     from orin_gov.errors import RunDirectoryError
+    from orin_gov.view.terminal import NO_TERMINALS
     from orin_gov.view.watching import Ended, follow, moment, show_once
 
     folder = arguments.run or the_one()
@@ -40,7 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise RunDirectoryError(f"{folder}: {now.told}; its figures: {folder}/summary.json")
         print(json.dumps(now.as_json()))
         return 0
-    if isinstance(now, Ended) or not sys.stdout.isatty() or not sys.stdin.isatty():
+    on_terminal = sys.stdout.isatty() and sys.stdin.isatty()
+    if isinstance(now, Ended) or not on_terminal or os.environ.get("TERM", "") in NO_TERMINALS:
         show_once(now, folder)
         return 0
     follow(folder)

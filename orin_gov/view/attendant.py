@@ -58,6 +58,7 @@ class Attendant:
         self._passage, self._foot = Passage(), Foot(WANTED_ROWS)
         self._snapshot: Snapshot | None = None
         self._drawn_s = 0.0
+        self._told = (0, 0)
         self._stale = True
         self._attached = self._ending = False
 
@@ -103,7 +104,10 @@ class Attendant:
             content = os.read(self._master, 65536)
         except OSError:
             return False
-        self._write(self._passage.feed(content))
+        text = self._passage.feed(content)
+        if self._passage.full_screen:
+            text = self._foot.leave() + text
+        self._write(text)
         self._stale = self._stale or self._passage.erased
         bars = BAR.findall(content)
         if bars and self._attached:
@@ -130,16 +134,20 @@ class Attendant:
             self._attached = False  # killed: the script goes on, and so do its lines
 
     def _fit(self) -> None:
-        """Follow the terminal's size, and whether it is ours."""
-        size = size_of(self._terminal) if is_in_foreground(self._terminal) else (0, 0)
-        if size == (0, 0):
+        """Follow the terminal's size, and whose it is."""
+        size = size_of(self._terminal)
+        ours = is_in_foreground(self._terminal) and not self._passage.full_screen
+        if size == (0, 0) or not ours:
             self._write(self._foot.leave())
         elif size != (self._foot.width, self._foot.height):
             self._write(self._foot.enter(*size))
-            # The script's own terminal is what is left above.
-            set_size(self._master, size[0], size[1] - self._foot.rows)
-            os.killpg(os.getpgrp(), signal.SIGWINCH)
             self._stale = True
+        # The script's own terminal is what is left above.
+        above = (size[0], size[1] - self._foot.rows)
+        if above != self._told and size != (0, 0):
+            self._told = above
+            set_size(self._master, *above)
+            os.killpg(os.getpgrp(), signal.SIGWINCH)
 
     def _draw(self) -> None:
         now_s = time.monotonic()

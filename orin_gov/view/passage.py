@@ -33,12 +33,20 @@ BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?\Z"
 """A sequence whose end is yet to come."""
 
 
+FULL_SCREEN = re.compile(r"\x1b\[\?(?:47|1047|1049)([hl])")
+"""To the terminal's other screen, and back."""
+
+
 class Passage:
-    """Turns the script's bytes into what the terminal is given. Not thread-safe."""
+    """Turns the script's bytes into what the terminal is given. Not thread-safe.
+
+    A program that takes the whole screen for itself has all pass until it gives it back.
+    """
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
+        self.full_screen = False
         self.erased = False  # whether the last output may have erased the view
 
     def feed(self, content: bytes, last: bool = False) -> str:
@@ -53,6 +61,11 @@ class Passage:
 
     def _pass(self, found: re.Match[str]) -> str:
         sequence = found[0]
+        if switch := FULL_SCREEN.fullmatch(sequence):
+            self.full_screen = switch[1] == "h"
+            return sequence
+        if self.full_screen:
+            return sequence
         if not PASSES.fullmatch(sequence):
             return ""
         self.erased = self.erased or sequence[-1] in "JH"

@@ -232,6 +232,29 @@ while True:
     assert played.exit_code() == 130
 
 
+def test_a_script_that_takes_the_whole_screen_has_it(play: Play, script) -> None:
+    body = """
+import os, sys
+print("before", flush=True)
+input()
+print("\\x1b[?1049h\\x1b[2J\\x1b[30;1Hfoot", end="", flush=True)
+input()
+print("\\x1b[?1049l", *os.get_terminal_size(1), flush=True)
+input()
+"""
+    played = play(command(*MEASURED, script(body)))
+    played.sees("before", "─ warm-up ─")
+    played.type("\r")
+    played.until(lambda: played.terminal.lines[29].startswith("foot"))
+    frames = played.frames
+    played.type("\r")
+    played.sees("100 30")  # it was told that all is its own
+    played.until(lambda: played.frames > frames)
+    assert played.terminal.lines[15].startswith("─ warm-up")
+    played.type("\r")
+    assert played.exit_code() == 0
+
+
 def test_binary_output_tears_nothing(play: Play, script, tmp_path: Path) -> None:
     body = STEPS.replace(
         "done = 0\n", "done = 0\nos.write(1, bytes(range(256)) * 40 + os.urandom(20000) + b'\\n')\n"

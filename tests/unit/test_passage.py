@@ -39,7 +39,6 @@ def test_text_colours_and_progress_bars_pass_unchanged(text: str) -> None:
     [
         "\x1b[5;10r",  # another scroll region
         "\x1b[12;40H",  # the cursor anywhere
-        "\x1b[?1049h",  # another screen
         "\x1b7\x1b8\x1b[s\x1b[u",  # the place that the view saves the cursor in
         "\x1bc",  # reset
         "\x1b[6n\x1b[c\x05",  # questions, answered on stdin
@@ -74,6 +73,15 @@ def test_it_tells_whether_the_view_may_be_erased(text: str, erased: bool) -> Non
     passage = Passage()
     passage.feed(text.encode())
     assert passage.erased is erased
+
+
+def test_a_program_that_takes_the_whole_screen_has_it() -> None:
+    passage = Passage()
+    own = "\x1b[?1049h\x1b[12;40H\x1b[5;10r\x0ebox\x0f"
+    assert passage.feed(own.encode()) == own
+    assert passage.full_screen
+    assert passage.feed(b"\x1b[?1049l\x1b[12;40Hafter") == "\x1b[?1049lafter"
+    assert not passage.full_screen
 
 
 pieces = st.one_of(
