@@ -131,10 +131,12 @@ def last_effect(epochs: Sequence[EpochRecord]) -> Effect | None:
     last = epochs[-1]
     asked = epochs[0].decision if len(epochs) > 1 else None
     expected = asked if asked and asked.target_hz == last.window.target_hz else None
+    # After a change of the unit of work the reference is still in the old one.
+    comparable = epochs[0].window.unit == last.window.unit
     return Effect(
         target_hz=last.window.target_hz,
         expected_saving=expected.predicted_saving if expected else None,
         expected_slowdown=expected.predicted_slowdown if expected else None,
-        saving=last.outcome.saving,
-        slowdown=last.outcome.slowdown,
+        saving=last.outcome.saving if comparable else None,
+        slowdown=last.outcome.slowdown if comparable else None,
     )

@@ -1,6 +1,7 @@
 """What is observed of a run: sums, shares and alarms, with nothing made up where it is missing."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -107,6 +108,9 @@ def test_an_effect_is_what_was_expected_beside_what_was_measured() -> None:
     )
     assert last_effect(epochs[1:]) == Effect(918 * MHZ, None, None, 0.08, 0.03)
     assert last_effect([]) is None
+    # A time per token says nothing about a time per busy cycle.
+    by_time = replace(epochs[0], window=replace(WINDOW, unit="busy cycle"))
+    assert last_effect([by_time, epochs[1]]) == Effect(918 * MHZ, 0.1, 0.02, None, None)
 
 
 def test_a_decision_in_short_leaves_out_path_and_promise() -> None:
