@@ -21,7 +21,7 @@ FRAME_S = 0.1
 """The shortest time between two frames: ten a second at most."""
 
 LOOK_S = 0.25
-DRAIN_S = 0.05
+DRAIN_S, LONGEST_DRAIN_S = 0.05, 2.0
 
 BAR = re.compile(rb"\d+/\d+ \[[\d:]+<(?:(\d+) days?, )?([\d:]+)")
 """What tqdm writes: 5/100 [00:10<03:10, ...]."""
@@ -75,12 +75,18 @@ class Attendant:
                 self._listen()
             self._draw()
             if self._ending:
-                while select.select([self._master], [], [], DRAIN_S)[0] and self._carry():
-                    pass
+                self._drain()
                 return
         self.leave()
         while self._carry():
             pass
+
+    def _drain(self) -> None:
+        """Carry what is left; what the script has left running may write on for ever."""
+        until_s = time.monotonic() + LONGEST_DRAIN_S
+        while time.monotonic() < until_s:
+            if not select.select([self._master], [], [], DRAIN_S)[0] or not self._carry():
+                return
 
     def leave(self) -> None:
         """Give the whole terminal back."""

@@ -37,6 +37,8 @@ def obstacle(environment: Mapping[str, str], wanted: bool) -> str | None:
     """Return why there is no live view here, or None; `wanted` overrules what is only a habit."""
     if not all(os.isatty(descriptor) for descriptor in (1, 2)):
         return "it takes a terminal on stdout and stderr"
+    if os.fstat(1).st_rdev != os.fstat(2).st_rdev:
+        return "stdout and stderr are two terminals"
     if environment.get("TERM", "") in NO_TERMINALS:
         return f"TERM is {environment.get('TERM')!r}, which has no rows to keep"
     width, height = size_of(1)
