@@ -124,7 +124,7 @@ def _screen(now: Snapshot, folder: Path, console: Console) -> Text:
     old_s = silence_s(now)
     if old_s > SILENT_S:
         texts.append(Text(f"no news for {old_s:.0f} s: the supervisor stands still", "bold red"))
-    texts.append(Text(f"q ends this, not the run in {folder}", "dim"))
+    texts.append(Text(f"q ends this, not the run {folder.name}", "dim"))
     for text in texts:
         text.truncate(console.width - 1, overflow="ellipsis")
     return Text("\n", no_wrap=True, end="").join(texts[: console.height])
