@@ -94,6 +94,12 @@ class Observer(threading.Thread):
         self._ending.set()
         self.join(timeout_s)
 
+    def clear(self) -> None:
+        """Remove live.json, once the summary stands for the run; after `finish`."""
+        if self._file is not None:
+            self._file.remove()
+            self._file = None
+
     def run(self) -> None:
         """Look, show and write until told to finish."""
         every = SHOWN_EVERY if self._show is not None else 1
@@ -105,8 +111,6 @@ class Observer(threading.Thread):
             if count % every == 0:
                 self._write(snapshot)
             count += 1
-        if self._file is not None:
-            self._file.remove()
 
     def _write(self, snapshot: Snapshot) -> None:
         if self._unwritable:

@@ -198,6 +198,7 @@ class _Run:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()
             found = {"conditions": conditions, "exit_code": shell_code(code)}
             self._writer.summary({**summary, **found})
+        observer.clear()
         print_end(summary, self._writer.path, self._name)
         return shell_code(code)
 
