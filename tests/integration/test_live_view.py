@@ -1,6 +1,7 @@
 """The live view on a real pseudo-terminal: the script is as without it, the terminal as before."""
 
 import re
+import shlex
 import subprocess
 import sys
 import termios
@@ -145,6 +146,23 @@ except KeyboardInterrupt:
     played.sees("cleaned up")
     assert played.exit_code() == 7
     assert is_sane(played)
+
+
+def test_ctrl_z_leaves_the_terminal_to_the_shell_and_fg_comes_back(
+    play: Play, script, tmp_path: Path
+) -> None:
+    played = play(["/bin/bash", "--norc", "--noediting", "-i"])
+    played.type(shlex.join(command(*MEASURED, script(STEPS))) + "; echo code $?\r")
+    played.sees("loss at 20", "─ warm-up ─")
+    played.type("\x1a")
+    played.sees("Stopped")
+    played.until(lambda: "sensors" not in played.seen)
+    played.type("fg\r")
+    played.sees("─ warm-up ─", "sensors")
+    (tmp_path / "go").touch()
+    played.sees("the end", "orin-gov explain run")
+    played.type("exit 5\r")
+    assert played.exit_code() == 5
 
 
 def test_what_is_typed_reaches_the_script(play: Play, script) -> None:
