@@ -145,3 +145,17 @@ def test_colours_are_left_out_where_nobody_wants_them(
     foot.enter(20, 10)
     (line,) = foot.paint([Text("red", "bold red")])
     assert line == ("\x1b[1mred\x1b[0m" if name == "NO_COLOR" else "\x1b[1;31mred\x1b[0m")
+
+
+def test_a_terminal_without_these_signs_gets_plainer_ones(tmp_path: Path) -> None:
+    paint = (
+        "from orin_gov.view.terminal import Foot\n"
+        "from rich.text import Text\n"
+        "foot = Foot(1); foot.enter(20, 10)\n"
+        "print(*foot.paint([Text('├─●▲◆┤ 5 °C…')]))\n"
+    )
+    words = [sys.executable, "-c", paint]
+    played = Played(words, tmp_path, (40, 10), env={"PYTHONIOENCODING": "ascii"})
+    assert played.exit_code() == 0
+    assert played.terminal.lines[0] == "[-o^@] 5  C~"
+    played.close()
