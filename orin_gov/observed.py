@@ -18,8 +18,8 @@ SLOW_NS = 2_000_000_000
 """Temperatures, over-current counters and the board's governor are read so often."""
 
 COMPARE_S = 10.0
-COMPARE_SHARE = 100
-"""The saving is computed anew after 10 s, or 100 times the processor time it took: it grows."""
+COMPARE_SHARE = 200
+"""The saving is computed anew after 10 s, or 200 times the processor time it took: it grows."""
 
 COMPARED_EPOCHS = 2000
 
