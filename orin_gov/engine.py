@@ -24,6 +24,7 @@ from orin_gov.policy.governor import Decision, Outcome, State
 from orin_gov.policy.history import History
 from orin_gov.policy.window import Window
 from orin_gov.record.writer import RunWriter
+from orin_gov.sight import Sight
 from orin_gov.surroundings import Lookaround
 from orin_gov.windows import Epoch, MeasuredStep, WindowBuilder, measure_step
 from orin_gov.workload.tracker import MARK, Step, StepTracker
@@ -109,6 +110,7 @@ class Engine(threading.Thread):
         self._lookaround = Lookaround()
         self._waiting: deque[Step] = deque()
         self._decision = governor.first()
+        self.sight = Sight(self._decision)
         self._stepped = stepped
         self._ending = threading.Event()
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
@@ -142,6 +144,7 @@ class Engine(threading.Thread):
         clock_hz = self._clock_hz = self._poll(now_ns)
         samples = self._sampler.drain()
         self._timeline.append(samples)
+        self.sight.samples(samples)
         self._writer.samples(samples, clock_hz)
         self._see_transitions()
         if decision := self._helm.look(now_ns):
@@ -160,6 +163,7 @@ class Engine(threading.Thread):
             self.tally.clock_s[clock_hz] += (now_ns - self._polled_ns) * 1e-9  # type: ignore[assignment]
         self._polled_ns = now_ns
         self._builder.poll(now_ns, clock_hz, load)
+        self.sight.poll(clock_hz, load)
         return clock_hz
 
     def _is_covered(self, step: Step, now_ns: int) -> bool:
@@ -175,6 +179,7 @@ class Engine(threading.Thread):
             step, self._timeline, self.board.total_rails, self.board.resolves_phases
         )
         self.tally.add_step(measured)
+        self.sight.step(measured)
         self._writer.step(measured, self._builder.target_hz, len(self.tally.epochs))
         if window := self._builder.add(measured):
             self._end_epoch(window)
@@ -208,7 +213,7 @@ class Engine(threading.Thread):
 
     def _follow(self, decision: Decision, since_ns: int) -> None:
         """Carry a decision out, and begin the window it is measured in."""
-        self._decision = decision
+        self._decision = self.sight.decision = decision
         target_hz = decision.target_hz if self._helm.holds else None
         if not self._helm.holds or target_hz == self._builder.target_hz:
             self._builder.begin(target_hz, since_ns, decision.state)
