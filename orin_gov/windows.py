@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from orin_gov.counts import Counts
 from orin_gov.energy import EnergyTimeline, Floats
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
@@ -154,6 +155,7 @@ class WindowBuilder:
         self._quanta_w = quanta_w
         self._timeline = timeline
         self._total = total
+        self._counts = Counts()
         self.begin(None, 0)
 
     def begin(
@@ -187,6 +189,10 @@ class WindowBuilder:
 
     def add(self, measured: MeasuredStep) -> Window | None:
         """Add a step; return the window where it completes one."""
+        if counts := measured.step.counts:
+            self._counts = counts
+            if not counts.by_shapes:
+                return None  # counting lengthened it
         if self._not_before_ns is None or measured.step.begin_ns < self._not_before_ns:
             return None
         self._steps.append(measured)
@@ -216,6 +222,7 @@ class WindowBuilder:
             frequency_hz=self._telemetry.mean_clock_hz(),
             load=self._telemetry.mean_load(),
             coarseness=self._coarseness(start_ns, now_ns, energy_j),
+            power_range_w=self._timeline.power_range_w(start_ns, now_ns, self._total),
         )
 
     def _coarseness(self, begin_ns: int, end_ns: int, energy_j: float | None) -> float | None:
@@ -246,6 +253,7 @@ class WindowBuilder:
         phases = {phase for each in steps for phase in each.phase_time_s}
         begin_ns, end_ns = steps[0].step.begin_ns, steps[-1].step.end_ns
         energy_j = _total_of([each.energy_j for each in steps])
+        counts = self._counts.at_work(sum(units) / len(units) if counted else None)
         return Window(
             start_ns=begin_ns,
             end_ns=end_ns,
@@ -274,6 +282,11 @@ class WindowBuilder:
                 for unit, each in zip(units, steps, strict=True)
             ],
             coarseness=self._coarseness(begin_ns, end_ns, energy_j),
+            operations_per_step=counts.operations,
+            bytes_per_step=counts.moved,
+            launches_per_step=counts.launches,
+            by_shapes=counts.by_shapes,
+            power_range_w=self._timeline.power_range_w(begin_ns, end_ns, self._total),
         )
 
 

@@ -17,10 +17,12 @@ import numpy.typing as npt
 from orin_gov.engine import TICK_S, EpochRecord
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.history import History
 from orin_gov.policy.window import Window
 from orin_gov.virtual.clock import VirtualClock
+from orin_gov.virtual.counted import surroundings_of
 from orin_gov.virtual.finetuning import parse_workload
-from orin_gov.virtual.gathering import Gathering, Part
+from orin_gov.virtual.gathering import Gathering, Part, counts_by_kind
 from orin_gov.virtual.job import Job
 from orin_gov.virtual.plant import BoardModel, PhaseLaw, load_board
 from orin_gov.virtual.tables import BLOCK, Floats, StepStream, Table
@@ -97,6 +99,8 @@ class Simulation:
         self._module = np.array([float(rail.inside is None) for rail in board.rails])
         self._leaks = np.array([rail.shares.get("leakage", 0.0) for rail in board.rails])
         self._work = np.array([kind.work for kind in job.kinds])
+        self._counts = counts_by_kind(job.kinds)
+        self._history = History()
         self._clock = VirtualClock(board, self._rng)
         idle_w = board.module_power_w(board.laws["idle"], self._clock.hz)
         self._thermal = ThermalState(board, idle_w)
@@ -153,7 +157,10 @@ class Simulation:
             )
             if gathering.add(part):
                 phases, clock = self._job.phases, self._clock
-                return gathering.window(phases, self._rails, clock.pinned_hz, begin_s, clock.now_s)
+                return self._history.complete(
+                    gathering.window(phases, self._rails, clock.pinned_hz, begin_s, clock.now_s),
+                    surroundings_of(self._board, self.temperature_c),
+                )
         return None
 
     def _apply(self, decision: Decision) -> None:
@@ -190,6 +197,7 @@ class Simulation:
         return self._took(
             Part(
                 work=self._work[kinds],
+                counts=self._counts[kinds],
                 phase_s=phase_s,
                 phase_j=phase_s * (power_w @ self._module),
                 rail_j=np.einsum("sp,spr->sr", phase_s, power_w),
@@ -245,6 +253,7 @@ class Simulation:
 
         return Part(
             work=self._work[kinds],
+            counts=self._counts[kinds],
             phase_s=by_phase(seconds),
             phase_j=by_phase(joules @ self._module),
             rail_j=np.stack([_sums(step, rail, n) for rail in joules.T], axis=1),
