@@ -509,6 +509,28 @@ def test_a_policy_for_other_clocks_is_interpolated() -> None:
     assert len(SHARES) == len(POINTS)
 
 
+def test_what_is_held_is_left_for_what_is_clearly_better_only() -> None:
+    energies = dict(zip(POINTS, [2.0, 1.8, 1.5, 0.803, 0.800, 1.0], strict=True))
+    leaf = Leaf(tuple(energies.values()), (1.0,) * len(POINTS), 1.0, 7)
+    held_hz = POINTS[4]
+
+    def measure(hz: int | None, dearer: float = 1.0) -> Window:
+        base = PLANT.window(None)
+        return base if hz is None else scaled(base, 1.0, energies[hz] * dearer, target_hz=hz)
+
+    subject = governor(policy_of(leaf), max_slowdown=0.1)
+    decision = holding(subject, measure)
+    assert decision.target_hz == held_hz
+    for dearer, left in ((1.006, False), (1.03, True)):
+        held = []
+        for _ in range(60):
+            now = dearer if decision.target_hz == held_hz else 1.0
+            decision = subject.decide(measure(decision.target_hz, now))
+            held += [decision.target_hz] if decision.state is State.HOLD else []
+        assert (held[-1] != held_hz) == left
+        assert left or set(held) == {held_hz}
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_settles_at_its_best(name: str) -> None:
     plant = Plant(0.12, 0.06)
