@@ -168,6 +168,16 @@ def test_only_odd_windows_are_governed_by_nothing_but_the_board(changes: dict[st
     assert all(d.target_hz is None or d.target_hz in POINTS for d in decisions)
 
 
+def test_what_was_far_off_twice_is_followed_by_a_baseline_window() -> None:
+    subject = governor(max_slowdown=0.15)
+    asked = drive(subject, 1 + BASELINE_WINDOWS, PLANT.window)[-1]
+    far = scaled(PLANT.window(asked.target_hz), slower=0.2, dearer=0.2)
+    again = subject.decide(far)
+    assert (again.state, again.target_hz) == (State.VERIFY, asked.target_hz)
+    assert "far from what was expected; once more" in again.reason
+    assert subject.decide(far).state is State.BASELINE
+
+
 def test_without_work_there_is_nothing_to_compare_and_it_waits() -> None:
     for work in (None, 0.0):
         subject = governor(max_slowdown=0.15)
