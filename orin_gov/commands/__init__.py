@@ -11,6 +11,7 @@ COMMANDS = {
     "doctor": "say what was found of a board, what is missing, and what mends it",
     "restore": "put a board back that a killed run left changed",
     "report": "make one HTML page of runs, with figures",
+    "export": "write runs as tidy tables: parquet, csv or json",
     "explain": "show a policy's tree, or each decision of a run with its path",
     "fit": "fit a policy on the virtual board",
     "characterize": "measure a workload at every operating point, and draw the curves",

@@ -15,6 +15,10 @@ from orin_gov.record.writer import VERSION
 
 FILES = ("manifest.json", "samples.arrows", "steps.arrows", "decisions.jsonl", "summary.json")
 CHARACTERIZATION = "measurements.jsonl"
+"""The measurements of a characterization: its directory has these in place of samples and steps."""
+
+NEEDED = {"samples": ("t_ns", "clock_hz"), "steps": ("step", "begin_ns", "end_ns", "duration_s")}
+"""Columns without which a table, of another version say, tells nothing."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +112,24 @@ def read_run(path: Path) -> Run:
     else:
         summary = None
         notes.append(_unfinished_words(path))
-    tables = {}
-    for name in ("samples", "steps"):
-        table, note = read_stream(path / f"{name}.arrows")
-        if note:
-            notes.append(note)
-        tables[name] = pa.table({}) if table is None else table
+    if is_characterization(path):
+        return Run(path, manifest, summary, [], pa.table({}), pa.table({}), (*notes,))
+    samples, steps = (_read_table(path, name, notes) for name in NEEDED)
     decisions = _read_lines(path / "decisions.jsonl", notes)
-    return Run(path, manifest, summary, decisions, tables["samples"], tables["steps"], (*notes,))
+    return Run(path, manifest, summary, decisions, samples, steps, (*notes,))
+
+
+def _read_table(path: Path, name: str, notes: list[str]) -> pa.Table:
+    """Return the rows of a table, or none at all, and note what is wrong with it."""
+    table, note = read_stream(path / f"{name}.arrows")
+    if note:
+        notes.append(note)
+    if table is None:
+        return pa.table({})
+    if lacking := [column for column in NEEDED[name] if column not in table.column_names]:
+        notes.append(f"{name}.arrows has no {', '.join(lacking)}: it is not shown")
+        return pa.table({})
+    return table
 
 
 def _unfinished_words(path: Path) -> str:

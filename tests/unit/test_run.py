@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from conftest import without_rights
 from runs import RAILS, write_run
@@ -105,6 +106,18 @@ def test_a_damaged_file_is_told_and_never_an_exception(
     told = [note for note in found.notes if note.startswith(name)]
     assert told or (name, content) == ("decisions.jsonl", b"")  # a run without a decision is one
     figures_of(found)
+
+
+def test_a_table_of_other_columns_is_told_and_not_shown(run: Path) -> None:
+    other = pa.table({"step": [1], "energy_j": [2.0]})
+    with (
+        pa.OSFile(str(run / "steps.arrows"), "wb") as sink,
+        pa.ipc.new_stream(sink, other.schema) as writer,
+    ):
+        writer.write_table(other)
+    found = read_run(run)
+    assert found.notes == ("steps.arrows has no begin_ns, end_ns, duration_s: it is not shown",)
+    assert found.steps.num_rows == 0
 
 
 def test_a_file_that_may_not_be_read_is_told(run: Path) -> None:
