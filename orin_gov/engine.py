@@ -14,7 +14,7 @@ import numpy as np
 
 from orin_gov._actuator import Transition
 from orin_gov._phases import PhaseRing
-from orin_gov._sampler import Sampler
+from orin_gov._sampler import Sampler, Samples
 from orin_gov.board.conditions import read_over_current
 from orin_gov.board.probe import Board
 from orin_gov.energy import EnergyTimeline
@@ -77,7 +77,8 @@ class Engine(threading.Thread):
     """Measures, decides and acts until `finish` is called. Owns the window, and the helm's use.
 
     Without a helm that holds it only measures and advises. `stepped` tells whether the script can
-    mark its steps. `tell` is called with each finished epoch.
+    mark its steps. `tell` is called with each finished epoch, `watch` with each tick's samples and
+    clock.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Engine(threading.Thread):
         self._ending = threading.Event()
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
         self._clock_hz: int | None = None
+        self.watch: Callable[[Samples, int | None], None] = lambda samples, clock_hz: None
         self._events: Mapping[str, int | None] = {}
 
     def finish(self, timeout_s: float = 5.0) -> bool:
@@ -139,6 +141,7 @@ class Engine(threading.Thread):
         samples = self._sampler.drain()
         self._timeline.append(samples)
         self._writer.samples(samples, clock_hz)
+        self.watch(samples, clock_hz)
         self._see_transitions()
         if decision := self._helm.look(now_ns):
             self._follow(decision, now_ns)

@@ -22,6 +22,7 @@ from orin_gov.control import Control, restore_board, stand_by, take_control
 from orin_gov.engine import Engine, Tally
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.helm import Helm, Lookout
+from orin_gov.meter import Meter
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
@@ -29,7 +30,7 @@ from orin_gov.policy.tree import Policy, parse_policy
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
-from orin_gov.view.lines import print_end, print_epoch, print_start, print_warning
+from orin_gov.view.lines import print_end, print_epoch, print_note, print_start, print_warning
 from orin_gov.virtual.launch import BOARDS, VirtualBoard
 from orin_gov.windows import Epoch
 
@@ -60,6 +61,7 @@ class Settings:
     dry_run: bool = False
     strict: bool = False
     fast_sensors: bool = False
+    metrics_port: int | None = None
     output: Path | None = None
 
 
@@ -116,12 +118,16 @@ def supervise(
             board = _quicken(board, control)
         writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
         writer.manifest(_manifest(settings, name, board, policy, control))
+        rails = [rail.label for rail in board.rails]
+        meter = Meter(rails, board.total_rails, round(board.cycle_s * 1e9))
+        answer = stack.enter_context(meter.served(ring))
         block_signals()
         workload = start(ring)
+        answer()
         if virtual:
             virtual.adopt(workload.pid)
         run = _Run(settings, name, board, governor, points, control, take, writer)
-        return run.see_through(workload, PhaseRing(ring), stepped)
+        return run.see_through(workload, PhaseRing(ring), stepped, meter)
 
 
 class _Run:
@@ -145,7 +151,7 @@ class _Run:
         self._lookout = Lookout(board.root, take)
         self._warned = False
 
-    def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool) -> int:
+    def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool, meter: Meter) -> int:
         """Measure and govern until the workload ends; put the board back; sum up."""
         rails = [rail.sampler_files for rail in self._board.rails]
         sampler = Sampler(rails, SAMPLE_PERIOD_NS, GAP_NS, voltage_every=VOLTAGE_EVERY)
@@ -165,12 +171,15 @@ class _Run:
         print_start(self._name, self._board, self._control is not None, self._settings.objective)
         if told := sensors_words(self._settings.epoch, self._board):
             print_warning(told)
+        engine.watch = meter.feed
+        endpoint = self._serve_metrics(meter)
         began_s = time.monotonic()
         sampler.start()
         engine.start()
         code = wait_for(workload, lambda: self._look_after(engine))
         ended = engine.finish()
         self._give_back()
+        endpoint.close()
         sampler.stop()
         summary = summarize(
             self._tally,
@@ -187,6 +196,21 @@ class _Run:
             self._writer.summary({**summary, **found})
         print_end(summary, self._writer.path, self._name, self._board)
         return shell_code(code)
+
+    def _serve_metrics(self, meter: Meter) -> ExitStack:
+        """Serve metrics where they are asked for; what keeps us from it costs no training."""
+        served = ExitStack()
+        port = self._settings.metrics_port
+        if port is not None:
+            from orin_gov.integrations.prometheus import RunCollector, metrics_endpoint
+
+            collector = RunCollector(self._name, self._board, meter, self._tally)
+            try:
+                port = served.enter_context(metrics_endpoint(port, collector))
+                print_note(f"metrics at http://127.0.0.1:{port}/metrics")
+            except UsageError as error:
+                print_warning(str(error))
+        return served
 
     def _look_after(self, engine: Engine) -> None:
         stalled = time.monotonic_ns() - engine.ticked_ns > STALLED_NS
