@@ -16,6 +16,7 @@ COMMANDS = {
     "fit": "fit a policy on the virtual board",
     "characterize": "measure a workload at every operating point, and draw the curves",
     "import": "turn a log of tegrastats into a run directory",
+    "completion": "print what makes a shell complete these commands",
 }
 """Each command by name; orin_gov.commands.NAME has add_arguments(parser) and run(arguments).
 

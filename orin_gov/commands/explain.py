@@ -1,6 +1,8 @@
 """Show a policy's trees as text, or each decision of a run with its path, reason and outcome."""
 
 import argparse
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +12,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", nargs="?", type=Path, metavar="POLICY|RUN", help="default: the policy that ships"
     )
+    parser.add_argument(
+        "--json", action="store_true", help="print the policy, or the decisions, as JSON"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the explanation."""
     if arguments.what is not None and arguments.what.is_dir():
-        _explain_run(arguments.what)
+        _explain_run(arguments.what, arguments.json)
     else:
-        _explain_policy(arguments.what)
+        _explain_policy(arguments.what, arguments.json)
     return 0
 
 
-def _explain_policy(path: Path | None) -> None:
-    from orin_gov.policy.tree import tree_lines
+def _explain_policy(path: Path | None, as_json: bool) -> None:
+    from orin_gov.policy.tree import dump_policy, tree_lines
     from orin_gov.supervisor import load_policy
 
     policy = load_policy(path)
+    if as_json:
+        print(dump_policy(policy))
+        return
     for key, value in policy.card.items():
         print(f"{key}: {value}")
     for objective, nodes in policy.trees.items():
@@ -33,14 +41,31 @@ def _explain_policy(path: Path | None) -> None:
         print("\n".join(tree_lines(nodes, depth=1)))
 
 
-def _explain_run(path: Path) -> None:
-    from orin_gov.record.reader import read_decisions, read_manifest
+def _explain_run(path: Path, as_json: bool) -> None:
+    from orin_gov.errors import RunDirectoryError
+    from orin_gov.record.run import is_characterization, read_run
 
-    manifest = read_manifest(path)
-    print(f"{manifest['name']} on {manifest['board']}, {manifest['started']}")
-    for epoch in read_decisions(path):
+    if is_characterization(path):
+        raise RunDirectoryError(
+            f"{path} is a characterization: nothing was decided; see orin-gov report {path}"
+        )
+    run = read_run(path)
+    if not run.decisions and run.notes:
+        raise RunDirectoryError(f"{path} tells no decision: {'; '.join(run.notes)}")
+    if as_json:
+        print(
+            json.dumps({"manifest": run.manifest, "decisions": run.decisions, "notes": run.notes})
+        )
+        return
+    known = run.manifest
+    print(
+        f"{run.name} on {known.get('board', 'an unknown board')}, {known.get('started', 'undated')}"
+    )
+    for epoch in run.decisions:
         print(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}")
         print(f"  {_decided_words(epoch['decision'])}")
+    for note in run.notes:
+        print(f"{path}: {note}", file=sys.stderr)
 
 
 def _measured_words(measured: dict[str, Any]) -> str:
@@ -48,16 +73,16 @@ def _measured_words(measured: dict[str, Any]) -> str:
 
     at = (
         "the board's own governor"
-        if measured["target_hz"] is None
-        else megahertz(measured["target_hz"])
+        if measured.get("target_hz") is None
+        else megahertz(measured.get("target_hz"))
     )
     words = (
         f"{measured['steps']} steps in {measured['duration_s']:.2f} s under {at} "
         f"({measured['state']})"
     )
-    if measured["energy_j"] is not None:
+    if measured.get("energy_j") is not None:
         words += f", {measured['energy_j']:.1f} J"
-    if measured["slowdown"] is not None and measured["saving"] is not None:
+    if measured.get("slowdown") is not None and measured.get("saving") is not None:
         words += (
             f"; {-measured['saving']:+.1%} energy and {measured['slowdown']:+.1%} time "
             f"per {measured['unit']}"
@@ -70,8 +95,8 @@ def _decided_words(decision: dict[str, Any]) -> str:
 
     to = (
         "the board's own governor"
-        if decision["target_hz"] is None
-        else megahertz(decision["target_hz"])
+        if decision.get("target_hz") is None
+        else megahertz(decision.get("target_hz"))
     )
-    because = f", because {' and '.join(decision['path'])}" if decision["path"] else ""
+    because = f", because {' and '.join(decision['path'])}" if decision.get("path") else ""
     return f"-> {decision['state']} at {to}: {decision['reason']}{because}"

@@ -4,6 +4,7 @@ Needs scikit-learn (pip install 'orin-gov[fit]').
 """
 
 import argparse
+import json
 from pathlib import Path
 
 
@@ -17,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workloads", type=int, default=400, metavar="N", help="how many (default 400)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the workloads (default 0)")
+    parser.add_argument("--json", action="store_true", help="print what was fitted as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,6 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.output.write_text(dump_policy(policy) + "\n", encoding="utf-8")
     except OSError as error:
         raise OrinGovError(f"cannot write {arguments.output}: {error.strerror}") from error
+    if arguments.json:
+        told = {"policy": str(arguments.output), "examples": len(examples), "card": card}
+        print(json.dumps(told))
+        return 0
     print(
         f"wrote {arguments.output}: {len(examples)} examples; "
         f"see orin-gov explain {arguments.output}"

@@ -194,16 +194,27 @@ def _read_lines(file: Path, notes: list[str]) -> list[dict[str, Any]]:
         except ValueError:
             row = None
         if not _is_decision(row):
-            notes.append(f"{file.name} is damaged in line {number}; the lines before it are shown")
+            notes.append(
+                f"{file.name} is damaged in line {number}, or of another version; "
+                "the lines before it are shown"
+            )
             break
         rows.append(row)
     return rows
 
 
 def _is_decision(row: Any) -> bool:
+    """Tell whether the row has what every decision has; what else it lacks is missing."""
+    measured, decision = (
+        (row.get("measured"), row.get("decision")) if isinstance(row, dict) else (None, None)
+    )
     return (
-        isinstance(row, dict)
+        isinstance(measured, dict)
+        and isinstance(decision, dict)
         and isinstance(row.get("epoch"), int)
-        and isinstance(row.get("measured"), dict)
-        and isinstance(row.get("decision"), dict)
+        and isinstance(measured.get("duration_s"), int | float)
+        and isinstance(measured.get("steps"), int)
+        and isinstance(measured.get("state"), str)
+        and isinstance(decision.get("state"), str)
+        and isinstance(decision.get("reason"), str)
     )
