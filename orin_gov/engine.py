@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -34,6 +35,12 @@ SENSOR_PATIENCE_NS = 1_000_000_000
 
 QUIET_START_NS = 30_000_000_000
 """A script that could mark its steps is judged by time alone after this long without a mark."""
+
+
+KEPT_WHOLE = 4
+"""Epochs of which all is kept in memory; the run directory has the rest."""
+
+NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,12 @@ class Tally:
     transitions: list[Transition] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def add_epoch(self, record: EpochRecord) -> None:
+        """Keep an epoch; of those some time ago, only what the summary compares: a day has many."""
+        if len(self.epochs) >= KEPT_WHOLE:
+            self.epochs[-KEPT_WHOLE] = _compared_part(self.epochs[-KEPT_WHOLE])
+        self.epochs.append(record)
+
     def add_step(self, measured: MeasuredStep) -> None:
         """Count a step, and its energy where it was measured."""
         self.steps += 1
@@ -71,6 +84,18 @@ class Tally:
         if measured.energy_j is not None:
             self.steps_with_energy += 1
             self.step_energy_j += measured.energy_j
+
+
+def _compared_part(record: EpochRecord) -> EpochRecord:
+    window = record.window
+    slim = replace(
+        window,
+        samples=window.samples if window.target_hz is None else (),
+        phase_time_s=NOTHING,
+        phase_energy_j=NOTHING,
+        rail_energy_j=NOTHING,
+    )
+    return replace(record, window=slim, decision=replace(record.decision, reason="", path=()))
 
 
 class Engine(threading.Thread):
@@ -193,7 +218,7 @@ class Engine(threading.Thread):
         decision = self._helm.respect_others() or self._governor.decide(window)
         number, events = len(self.tally.epochs), self._count_events()
         record = EpochRecord(number, measured_in, window, outcome, decision, events)
-        self.tally.epochs.append(record)
+        self.tally.add_epoch(record)
         self._writer.decision(as_json(record))
         self._tell(record)
         self._follow(decision, window.end_ns)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from orin_gov.errors import RunDirectoryError
-from orin_gov.record.tables import read_stream
+from orin_gov.record.tables import read_table
 from orin_gov.record.writer import VERSION
 
 FILES = ("manifest.json", "samples.arrows", "steps.arrows", "decisions.jsonl", "summary.json")
@@ -18,7 +18,7 @@ CHARACTERIZATION = "measurements.jsonl"
 """The measurements of a characterization: its directory has these in place of samples and steps."""
 
 NEEDED = {"samples": ("t_ns", "clock_hz"), "steps": ("step", "begin_ns", "end_ns", "duration_s")}
-"""Columns without which a table, of another version say, tells nothing."""
+"""Columns without which a table, of another version say, tells nothing; the first one grows."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def read_run(path: Path) -> Run:
 
 def _read_table(path: Path, name: str, notes: list[str]) -> pa.Table:
     """Return the rows of a table, or none at all, and note what is wrong with it."""
-    table, note = read_stream(path / f"{name}.arrows")
+    table, note = read_table(path / f"{name}.arrows", NEEDED[name][0])
     if note:
         notes.append(note)
     if table is None:

@@ -1,8 +1,43 @@
-"""Reading the Arrow streams of a run directory, as far as they go."""
+"""Reading the tables of a run directory, as far as they go."""
 
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from orin_gov.record.stream import tail_of
+
+
+def read_table(path: Path, key: str) -> tuple[pa.Table | None, str | None]:
+    """Return the rows of NAME.arrows and of its tails, and what is wrong with them.
+
+    `key` is a column that grows from row to row. None stands for a table of which nothing can be
+    read, not even its columns.
+    """
+    # The tails first: what is moved on meanwhile is then found twice, and never missed.
+    tails = [read_stream(tail) for turn in (0, 1) if (tail := tail_of(path, turn)).exists()]
+    table, note = read_stream(path)
+    parts = [part for part, _ in tails if part is not None and key in part.column_names]
+    for part in sorted(
+        (part for part in parts if part.num_rows), key=lambda each: each[key][0].as_py()
+    ):
+        if table is None or key not in table.column_names:
+            table = part
+            continue
+        if table.num_rows:
+            part = part.filter(pc.greater(part[key], table[key][-1]))
+        table = pa.concat_tables([table, part], promote_options="default")
+    if table is None and parts:
+        table = parts[0]
+    notes = [note if table is None or not _is_new(note) else None, *(each for _, each in tails)]
+    return table, "; ".join(filter(None, notes)) or None
+
+
+def _is_new(note: str | None) -> bool:
+    return note is not None and note.endswith(NOTHING_YET)
+
+
+NOTHING_YET = "nothing was written to it yet"
 
 
 def read_stream(file: Path) -> tuple[pa.Table | None, str | None]:
@@ -20,7 +55,7 @@ def read_stream(file: Path) -> tuple[pa.Table | None, str | None]:
     except OSError as error:
         return None, f"{file.name} cannot be read: {error.strerror}"
     if not content.size():
-        return None, f"{file.name} is empty: nothing was written to it yet"
+        return None, f"{file.name} is empty: {NOTHING_YET}"
     batches = []
     try:
         reader = pa.ipc.open_stream(content)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from orin_gov.energy import Floats
 from orin_gov.phases import PHASES
@@ -78,7 +79,7 @@ def phases(run: Run, key: str) -> Parts:
         for phase in PHASES:
             if f"time_{phase}_s" not in part.column_names:
                 continue
-            spent = part.filter(pa.compute.greater(part[f"time_{phase}_s"], 0.0))
+            spent = part.filter(pc.greater(part[f"time_{phase}_s"], 0.0))
             yield _table(
                 "phases",
                 spent.num_rows,

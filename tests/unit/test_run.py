@@ -34,7 +34,12 @@ def test_a_whole_run_reads_without_a_note(run: Path) -> None:
 
 
 def test_a_run_without_an_end_tells_its_figures_from_its_records(run: Path) -> None:
-    (run / "summary.json").unlink()
+    for each in (write_run(run.with_name("cut"), ended=False), run):
+        (each / "summary.json").unlink(missing_ok=True)
+        check_without_an_end(each)
+
+
+def check_without_an_end(run: Path) -> None:
     found = read_run(run)
     (note,) = found.notes
     assert note.startswith("summary.json is missing: the run goes on, or was cut off; last written")
@@ -47,26 +52,28 @@ def test_a_run_without_an_end_tells_its_figures_from_its_records(run: Path) -> N
     assert figures["clock_s"] == {"918000000": pytest.approx(16.0, abs=0.1)}
 
 
-@pytest.mark.parametrize("name", ["samples.arrows", "steps.arrows", "decisions.jsonl"])
-def test_a_file_cut_anywhere_is_read_to_its_last_whole_record(run: Path, name: str) -> None:
-    file = run / name
+@pytest.mark.parametrize("name", ["samples", "steps", "decisions"])
+def test_a_file_cut_anywhere_is_read_to_its_last_whole_record(tmp_path: Path, name: str) -> None:
+    run = write_run(tmp_path / "run", ended=False)
+    file = run / ("decisions.jsonl" if name == "decisions" else f"{name}.tail-0.arrows")
     whole = file.read_bytes()
     most = 0
     for length in range(0, len(whole), max(1, len(whole) // 25)):
         file.write_bytes(whole[:length])
         found = read_run(run)
         rows = {
-            "samples.arrows": found.samples.num_rows,
-            "steps.arrows": found.steps.num_rows,
-            "decisions.jsonl": len(found.decisions),
+            "samples": found.samples.num_rows,
+            "steps": found.steps.num_rows,
+            "decisions": len(found.decisions),
         }[name]
         assert rows >= most
         most = rows
     assert most > 0
 
 
-def test_zeros_after_a_power_loss_are_no_records(run: Path) -> None:
-    for name in ("samples.arrows", "steps.arrows", "decisions.jsonl"):
+def test_zeros_after_a_power_loss_are_no_records(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", ended=False)
+    for name in ("samples.tail-0.arrows", "steps.tail-0.arrows", "decisions.jsonl"):
         file = run / name
         content = file.read_bytes()
         file.write_bytes(content[: len(content) * 2 // 3] + bytes(4096))
