@@ -186,6 +186,9 @@ def _characterization_section(path: Path, prefix: str) -> Section:
         notes.append(str(error))
     run = read_run(path) if (path / "manifest.json").exists() else None
     manifest = run.manifest if run else {}
+    notes += run.notes if run else ["manifest.json is missing"]
+    if run and run.summary and run.summary.get("left"):
+        notes.append(f"{run.summary['left']} measurements are still to be taken")
     board = str(manifest.get("board") or "unknown board")
     least = {name: best(points) for name, points in found.items()}
     virtual = board.removeprefix("virtual board ") if board.startswith("virtual") else None
