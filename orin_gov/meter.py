@@ -20,7 +20,7 @@ import numpy as np
 
 from orin_gov._sampler import Samples
 from orin_gov.windows import known
-from orin_gov.workload.metering import address_of
+from orin_gov.workload.ring import meter_of
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Meter:
         """
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             try:
-                listener.bind(address_of(ring))
+                listener.bind(meter_of(ring))
                 listener.listen()
             except OSError as error:
                 logger.info("the script cannot ask for its energy: %s", error)

@@ -23,6 +23,7 @@ from orin_gov.engine import Engine, Tally
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.helm import Helm, Lookout
 from orin_gov.meter import Meter
+from orin_gov.metrics import serve_metrics
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
@@ -30,7 +31,7 @@ from orin_gov.policy.tree import Policy, parse_policy
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
-from orin_gov.view.lines import print_end, print_epoch, print_note, print_start, print_warning
+from orin_gov.view.lines import print_end, print_epoch, print_start, print_warning
 from orin_gov.virtual.launch import BOARDS, VirtualBoard
 from orin_gov.windows import Epoch
 
@@ -172,14 +173,15 @@ class _Run:
         if told := sensors_words(self._settings.epoch, self._board):
             print_warning(told)
         engine.watch = meter.feed
-        endpoint = self._serve_metrics(meter)
+        port = self._settings.metrics_port
+        metrics = serve_metrics(port, self._name, self._board, meter, self._tally)
         began_s = time.monotonic()
         sampler.start()
         engine.start()
         code = wait_for(workload, lambda: self._look_after(engine))
         ended = engine.finish()
         self._give_back()
-        endpoint.close()
+        metrics.close()
         sampler.stop()
         summary = summarize(
             self._tally,
@@ -196,21 +198,6 @@ class _Run:
             self._writer.summary({**summary, **found})
         print_end(summary, self._writer.path, self._name, self._board)
         return shell_code(code)
-
-    def _serve_metrics(self, meter: Meter) -> ExitStack:
-        """Serve metrics where they are asked for; what keeps us from it costs no training."""
-        served = ExitStack()
-        port = self._settings.metrics_port
-        if port is not None:
-            from orin_gov.integrations.prometheus import RunCollector, metrics_endpoint
-
-            collector = RunCollector(self._name, self._board, meter, self._tally)
-            try:
-                port = served.enter_context(metrics_endpoint(port, collector))
-                print_note(f"metrics at http://127.0.0.1:{port}/metrics")
-            except UsageError as error:
-                print_warning(str(error))
-        return served
 
     def _look_after(self, engine: Engine) -> None:
         stalled = time.monotonic_ns() - engine.ticked_ns > STALLED_NS

@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from orin_gov import __version__
     from orin_gov.policy.fit import examples_of, fit_policy
+    from orin_gov.view.progress import working
     from orin_gov.virtual.family import window_at, window_at_podgov, workload_family
     from orin_gov.virtual.plant import load_board
 
@@ -57,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         "versions": {"orin_gov": __version__, "scikit-learn": sklearn.__version__},
         "made_by": f"orin-gov fit --workloads {arguments.workloads} --seed {arguments.seed}",
     }
-    policy = fit_policy(examples, board.frequencies_hz, card)
+    with working("fitting the trees"):
+        policy = fit_policy(examples, board.frequencies_hz, card)
     try:
         arguments.output.write_text(dump_policy(policy) + "\n", encoding="utf-8")
     except OSError as error:

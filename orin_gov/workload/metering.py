@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import socket
 import sys
 import time
@@ -18,11 +17,6 @@ LONGEST_HOLE = 0.05
 """A rail's energy counts as missing where more than this share of a window was not measured."""
 
 ANSWER_S = 4.0
-
-
-def address_of(ring: int) -> str:
-    """Return the abstract socket at which the supervisor that holds this ring is asked."""
-    return f"\0orin_gov meter {os.fstat(ring).st_ino}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import os
 from orin_gov._phases import PhaseRing
 from orin_gov.workload.imports import when_imported
 from orin_gov.workload.marker import Marker
-from orin_gov.workload.metering import address_of
+from orin_gov.workload.ring import meter_of
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ def attach(descriptor: int) -> Marker:
     """
     global _marker, _meter
     ring = PhaseRing(descriptor)
-    _meter = address_of(descriptor)
+    _meter = meter_of(descriptor)
     os.close(descriptor)
     os.register_at_fork(after_in_child=ring.disable)
     if not _hooked:

@@ -15,8 +15,7 @@ from orin_gov._sampler import Samples
 from orin_gov.errors import UsageError
 from orin_gov.meter import KEEP_NS, Meter
 from orin_gov.workload.metering import Meter as Client
-from orin_gov.workload.metering import address_of
-from orin_gov.workload.ring import make_ring
+from orin_gov.workload.ring import make_ring, meter_of
 
 MS = 1_000_000
 RAILS = ("GPU", "CPU")
@@ -118,7 +117,7 @@ def client(ring: int) -> Iterator[Client]:
     feeder = Feeder(meter)
     with meter.served(ring) as answer:
         answer()
-        made = Client(address_of(ring))
+        made = Client(meter_of(ring))
         yield made
         made.close()
     feeder.close()
@@ -152,7 +151,7 @@ def test_a_window_that_is_not_open_is_an_error(client: Client) -> None:
 
 
 def test_without_a_supervisor_time_is_known_and_energy_is_missing(ring: int) -> None:
-    for address in (None, address_of(ring)):
+    for address in (None, meter_of(ring)):
         client = Client(address)
         client.begin_window("x")
         found = client.end_window("x")
@@ -164,7 +163,7 @@ def test_without_a_supervisor_time_is_known_and_energy_is_missing(ring: int) -> 
 def test_a_supervisor_that_ends_leaves_the_script_running(ring: int) -> None:
     meter = Meter(RAILS, RAILS, cycle_ns=0)
     with meter.served(ring):
-        client = Client(address_of(ring))
+        client = Client(meter_of(ring))
         client.begin_window("x")  # connected, and never answered
     assert client.end_window("x").total_energy is None
 
@@ -180,12 +179,12 @@ def test_nonsense_is_not_answered(ring: int, question: bytes) -> None:
     ):
         answer()
         peer.settimeout(30.0)
-        peer.connect(address_of(ring))
+        peer.connect(meter_of(ring))
         peer.sendall(question)
         with suppress(ConnectionResetError):  # closed with what was sent unread
             assert peer.recv(100) == b""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
             other.settimeout(30.0)
-            other.connect(address_of(ring))
+            other.connect(meter_of(ring))
             other.sendall(b'{"t_ns": null}\n')
             assert json.loads(other.makefile("rb").readline())["t_ns"] is None
