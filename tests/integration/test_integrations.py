@@ -322,9 +322,11 @@ def test_metrics_are_served_to_prometheus_on_loopback(script: Script, tmp_path: 
             for line in told
             if (match := re.search(r"http://127\.0\.0\.1:\d+/metrics", line))
         )
-        deadline_s = time.monotonic() + 100
+        deadline_s = time.monotonic() + 150
         found: dict[str, float] = {}
-        while found.get("orin_gov_epochs_total", 0) < 2 and time.monotonic() < deadline_s:
+        wanted = {"orin_gov_epochs_total": 2, "orin_gov_steps_total": 5}
+        while any(found.get(name, 0) < least for name, least in wanted.items()):
+            assert time.monotonic() < deadline_s, found
             found = scrape(url)
             time.sleep(0.2)
         later = scrape(url)
