@@ -43,7 +43,7 @@ def _explain_policy(path: Path | None, as_json: bool) -> None:
 
 def _explain_run(path: Path, as_json: bool) -> None:
     from orin_gov.errors import RunDirectoryError
-    from orin_gov.record.run import is_characterization, read_run
+    from orin_gov.record.run import is_characterization, read_run, strange_records
 
     if is_characterization(path):
         raise RunDirectoryError(
@@ -61,9 +61,10 @@ def _explain_run(path: Path, as_json: bool) -> None:
     print(
         f"{run.name} on {known.get('board', 'an unknown board')}, {known.get('started', 'undated')}"
     )
-    for epoch in run.decisions:
-        print(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}")
-        print(f"  {_decided_words(epoch['decision'])}")
+    with strange_records(path):
+        for epoch in run.decisions:
+            print(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}")
+            print(f"  {_decided_words(epoch['decision'])}")
     for note in run.notes:
         print(f"{path}: {note}", file=sys.stderr)
 

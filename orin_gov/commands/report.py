@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         with working("reading and drawing"):
             report = build_report(arguments.runs)
             page = report.html()
-        output.write_text(page, encoding="utf-8")
+        output.write_text(page, encoding="utf-8", errors="backslashreplace")
         if arguments.figures is not None:
             arguments.figures.mkdir(parents=True, exist_ok=True)
             with working("writing figures"):

@@ -11,7 +11,7 @@ import pyarrow.parquet
 
 from orin_gov.errors import RunDirectoryError, UsageError
 from orin_gov.record.dictionary import TABLES, dictionary_rows, schema_of
-from orin_gov.record.run import Run
+from orin_gov.record.run import Run, strange_records
 from orin_gov.record.tidy import MAKERS
 
 
@@ -100,9 +100,10 @@ def _write(path: Path, to: str, name: str, runs: Mapping[str, Run]) -> int:
     rows = 0
     try:
         for key, run in runs.items():
-            for part in MAKERS[name](run, key):
-                writer.write_table(part)
-                rows += part.num_rows
+            with strange_records(run.path):
+                for part in MAKERS[name](run, key):
+                    writer.write_table(part)
+                    rows += part.num_rows
     finally:
         writer.close()
     return rows

@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -88,6 +90,19 @@ def _iso(text: Any) -> datetime | None:
         return None
 
 
+@contextmanager
+def strange_records(path: Path) -> Iterator[None]:
+    """Tell of records whose values are not of the kinds that ours are: they were made elsewhere.
+
+    Raises:
+        RunDirectoryError: something in the block stumbled over such a value.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise RunDirectoryError(f"{path} is no record of orin_gov's: {error!r}") from error
+
+
 def is_characterization(path: Path) -> bool:
     """Tell whether the directory is that of a characterization: its measurements are its own."""
     return (path / CHARACTERIZATION).is_file()
@@ -148,7 +163,7 @@ def _read_object(file: Path, notes: list[str]) -> dict[str, Any] | None:
         return None
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         notes.append(f"{file.name} is damaged: {error}")
         return None
     if not isinstance(content, dict):
@@ -191,7 +206,7 @@ def _read_lines(file: Path, notes: list[str]) -> list[dict[str, Any]]:
     for number, line in enumerate(text[: text.rfind("\n") + 1].split("\n")[:-1], start=1):
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not _is_decision(row):
             notes.append(

@@ -68,6 +68,11 @@ def timeline(run: Run) -> Figure | None:
     return figure
 
 
+def plain(text: str) -> str:
+    """Return a name as matplotlib shows it as it is: a dollar begins a formula there."""
+    return text.replace("$", r"\$")
+
+
 def _end_s(run: Run) -> float:
     ends = [
         since_start(run, table, name)[-1]
@@ -92,7 +97,7 @@ def _draw_rails(axes: Axes, rails: Mapping[str, Any], scale: float) -> None:
         if module:
             axes.fill_between(curve.t / scale, curve.low, curve.high, color="#cccccc", linewidth=0)
         width = 1.3 if module else 0.9
-        axes.plot(curve.t / scale, curve.mean, color=colour, linewidth=width, label=rail)
+        axes.plot(curve.t / scale, curve.mean, color=colour, linewidth=width, label=plain(rail))
     axes.set_ylabel("power (W)")
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from orin_gov.record.run import Run
-from orin_gov.view.charts import GOVERNED, OWN, PAGE_IN
+from orin_gov.view.charts import GOVERNED, OWN, PAGE_IN, plain
 from orin_gov.view.series import AtClock, by_target
 
 
@@ -106,7 +106,7 @@ def changes(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]) -> Fig
                 axes.plot([low, high], [row, row], color=GOVERNED, linewidth=1.6)
                 axes.plot(value, row, "o", color=GOVERNED, markersize=5)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0))
-        axes.set_yticks(range(len(names)), names)
+        axes.set_yticks(range(len(names)), list(map(plain, names)))
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
     return figure

@@ -16,7 +16,7 @@ from orin_gov import __version__
 from orin_gov.errors import RunDirectoryError
 from orin_gov.record.characterization import best, curves, read_measurements
 from orin_gov.record.recovered import figures_of
-from orin_gov.record.run import Run, is_characterization, read_run
+from orin_gov.record.run import Run, is_characterization, read_run, strange_records
 from orin_gov.view import charts, comparisons, facts, rows
 from orin_gov.view.figure import STYLE, curves_figure
 
@@ -102,12 +102,13 @@ def build_report(paths: Sequence[Path]) -> Report:
     with mpl.rc_context(STYLE):
         for index, path in enumerate(paths, start=1):
             prefix = f"{index}-" if len(paths) > 1 else ""
-            if is_characterization(path):
-                sections.append(_characterization_section(path, prefix))
-                continue
-            run = read_run(path)
-            runs.append(run)
-            sections.append(_run_section(run, prefix))
+            with strange_records(path):
+                if is_characterization(path):
+                    sections.append(_characterization_section(path, prefix))
+                    continue
+                run = read_run(path)
+                runs.append(run)
+                sections.append(_run_section(run, prefix))
         names = _distinct_names(runs)
         figures = [figures_of(run) for run in runs]
         several = len(runs) > 1

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +13,11 @@ from conftest import without_rights
 from runs import RAILS, write_run
 
 from orin_gov.errors import RunDirectoryError
+from orin_gov.record.export import export
 from orin_gov.record.recovered import figures_of
-from orin_gov.record.run import FILES, is_characterization, read_run
+from orin_gov.record.run import FILES, is_characterization, read_run, strange_records
+from orin_gov.view.facts import board_facts, headline, quality_facts
+from orin_gov.view.rows import rail_rows
 
 
 @pytest.fixture
@@ -151,3 +155,40 @@ def test_what_is_no_run_directory_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunDirectoryError, match="Not a directory"):
         read_run(tmp_path / "file")
+
+
+STRANGE = [None, [], {}, "x", -1, 1e400, "\ud800", {"a": []}, [[1]], "$\\frac{", "<script>"]
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=repr)
+def test_values_of_another_kind_are_shown_or_told_and_never_a_traceback(
+    run: Path, tmp_path: Path, value: object
+) -> None:
+    """A stranger's directory: each key in turn holds what it never holds."""
+    whole = {
+        name: json.loads((run / name).read_text()) for name in ("manifest.json", "summary.json")
+    }
+    for name, content in whole.items():
+        for number, key in enumerate(content):
+            if key == "version":
+                continue
+            (run / name).write_text(json.dumps({**content, key: value}))
+            found = read_run(run)
+            assert isinstance(found.name, str)
+            with suppress(RunDirectoryError):
+                export({"run": found}, "json", tmp_path / f"{name}-{number}")
+            with suppress(RunDirectoryError), strange_records(run):
+                list(board_facts(found))
+                figures = figures_of(found)
+                headline(figures)
+                list(quality_facts(figures))
+                rail_rows(found, figures)
+        (run / name).write_text(json.dumps(content))
+
+
+def test_decisions_nested_beyond_reason_are_damage(run: Path) -> None:
+    (run / "decisions.jsonl").write_text("[" * 100_000 + "]" * 100_000 + "\n")
+    (run / "summary.json").write_text("[" * 100_000)
+    notes = read_run(run).notes
+    assert len(notes) == 2
+    assert all("is damaged" in note for note in notes)
