@@ -7,7 +7,7 @@ At the end both are gone.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,19 @@ NUMPY = {"int64": np.int64, "float": np.float32, "double": np.float64}
 
 
 class Stream:
-    """A table that rows are appended to. Not thread-safe."""
+    """A table that rows are appended to. Not thread-safe.
+
+    All files are opened at once, and by name never again: a supervisor that is root opens them as
+    the user whose folder this is, and must not follow what he may put in their place.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path, self._schema = path, schema
         self._rows: list[Mapping[str, Any]] = []
         self._recent: list[pa.RecordBatch] = []
         self._whole = _File(path, schema, compression="zstd")
+        self._tails = [_File(tail_of(path, turn), schema) for turn in (0, 1)]
         self._turn = 0
-        self._tail: _File | None = None
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row; None is null."""
@@ -48,52 +52,63 @@ class Stream:
         columns = [_column([row[f.name] for row in self._rows], f.type) for f in self._schema]
         self._rows = []
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        if not self._recent:
+            self._tails[self._turn].empty()
         self._recent.append(batch)
-        if self._tail is None:
-            self._tail = _File(tail_of(self._path, self._turn), self._schema)
-        self._tail.write(batch)
+        self._tails[self._turn].write(batch)
         if sum(map(len, self._recent)) >= LARGE_ROWS:
             self._settle()
 
     def close(self) -> None:
-        """End the file; the tails are gone then."""
-        try:
+        """End the file; the tails are gone then, unless that failed."""
+        with ExitStack() as stack:
+            for file in (self._whole, *self._tails):
+                stack.callback(file.close)
             self.flush()
             self._settle()
-        finally:
-            self._whole.close()
         for turn in (0, 1):
-            with suppress(FileNotFoundError):
-                tail_of(self._path, turn).unlink()
+            tail_of(self._path, turn).unlink(missing_ok=True)
 
     def _settle(self) -> None:
-        """Write what the tail holds as one large batch, and begin the other tail."""
-        if self._recent:
-            table = pa.Table.from_batches(self._recent, self._schema).combine_chunks()
-            for batch in table.to_batches():
-                self._whole.write(batch)
+        """Write what the tail holds as one large batch, and go on in the other tail."""
+        if not self._recent:
+            return
+        table = pa.Table.from_batches(self._recent, self._schema).combine_chunks()
+        for batch in table.to_batches():
+            self._whole.write(batch)
         self._recent = []
-        if self._tail is not None:
-            self._tail.close()
-        self._tail, self._turn = None, 1 - self._turn
+        self._turn = 1 - self._turn
 
 
 class _File:
-    """One Arrow IPC stream file."""
+    """One Arrow IPC stream in a file that stays open."""
 
     def __init__(self, path: Path, schema: pa.Schema, compression: str | None = None) -> None:
-        self._sink = pa.OSFile(str(path), "wb")
-        options = pa.ipc.IpcWriteOptions(compression=compression)
-        self._writer = pa.ipc.new_stream(self._sink, schema, options=options)
+        self._schema = schema
+        self._options = pa.ipc.IpcWriteOptions(compression=compression)
+        self._file = path.open("wb")
+        self._writer = self._begin()
+
+    def _begin(self) -> Any:
+        return pa.ipc.new_stream(self._file, self._schema, options=self._options)
+
+    def empty(self) -> None:
+        """Begin the stream anew."""
+        self._file.seek(0)
+        self._file.truncate()
+        self._writer = self._begin()
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Append a batch; it has reached the file system when this returns."""
         self._writer.write_batch(batch)
+        self._file.flush()
 
     def close(self) -> None:
+        """End the stream and the file."""
         try:
             self._writer.close()
         finally:
-            self._sink.close()
+            self._file.close()
 
 
 def tail_of(path: Path, turn: int) -> Path:

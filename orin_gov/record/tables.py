@@ -29,7 +29,8 @@ def read_table(path: Path, key: str) -> tuple[pa.Table | None, str | None]:
         table = pa.concat_tables([table, part], promote_options="default")
     if table is None and parts:
         table = parts[0]
-    notes = [note if table is None or not _is_new(note) else None, *(each for _, each in tails)]
+    notes = [note if table is None or not _is_new(note) else None]
+    notes += [each for _, each in tails if not _is_new(each)]
     return table, "; ".join(filter(None, notes)) or None
 
 

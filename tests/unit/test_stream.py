@@ -181,3 +181,17 @@ def test_the_writers_memory_does_not_grow_over_hours(tmp_path: Path) -> None:
         assert after - before < 1e6
         assert pa.total_allocated_bytes() - kept < 4e6
     shutil.rmtree(tmp_path)
+
+
+def test_nothing_that_is_put_in_the_place_of_a_tail_is_followed(tmp_path: Path) -> None:
+    path, precious = tmp_path / "t.arrows", tmp_path / "precious"
+    precious.write_text("untouched")
+    table = Stream(path, SCHEMA)
+    for turn in (0, 1):
+        tail_of(path, turn).unlink()
+        tail_of(path, turn).symlink_to(precious)
+    for number in range(2 * LARGE_ROWS + 100):
+        table.append(row(number))
+    table.close()
+    assert precious.read_text() == "untouched"
+    assert numbers(path) == list(range(2 * LARGE_ROWS + 100))
