@@ -118,6 +118,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("load", REAL, "1", "share of the time in which the GPU was busy"),
         Column("saving", REAL, "1", "energy saved per unit against the frozen baseline, a share"),
         Column("slowdown", REAL, "1", "time lost per unit against the frozen baseline, a share"),
+        Column("disturbed", TEXT, "", "heat or over-current that touched it; missing: nothing did"),
         Column("decided_state", TEXT, "", "what the next window is for"),
         Column("decided_target_hz", INTEGER, "Hz", "its clock; missing: the board's own governor"),
         Column("reason", TEXT, "", "why, in words"),

@@ -85,8 +85,11 @@ def clock_seconds(samples: pa.Table) -> dict[str, float]:
 
 
 def _windows(run: Run) -> tuple[list[Window], list[Window]]:
-    """Return governed and baseline windows of the last unit of work, as the summary splits them."""
-    known = [each["measured"] for each in run.decisions if "duration_s" in each["measured"]]
+    """Return governed and baseline windows of the last unit of work, as the summary splits them.
+
+    What heat or over-current has touched is in neither.
+    """
+    known = [each["measured"] for each in run.decisions if not each["measured"].get("disturbed")]
     known = [each for each in known if each.get("unit") == known[-1].get("unit")]
     governed = [_window(each) for each in known if each.get("target_hz") is not None]
     own = [_window(each) for each in known if _is_baseline(each)]

@@ -178,6 +178,11 @@ def quality_facts(figures: Mapping[str, Any]) -> Iterator[Fact]:
             f"{figures.get('frequency_changes')}; in force after {switch['p50'] * 1e3:.1f} ms "
             f"(median), {switch['p99'] * 1e3:.1f} ms (99 %)",
         )
+    if figures.get("windows_disturbed"):
+        yield (
+            "left out of comparison",
+            f"{figures['windows_disturbed']} windows: heat, over-current",
+        )
     counts = {k: v for k, v in (figures.get("over_current_events") or {}).items() if v is not None}
     if counts:
         yield "over-current events", ", ".join(f"{name.upper()} {n}" for name, n in counts.items())

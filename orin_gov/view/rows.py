@@ -101,6 +101,7 @@ def _decision_row(run: Run, each: Mapping[str, Any]) -> dict[str, Any]:
         "state": measured.get("state"),
         "clock": megahertz(measured.get("target_hz") or measured.get("clock_hz")),
         "own": measured.get("target_hz") is None,
+        "disturbed": measured.get("disturbed") or "",
         "time": number(seconds / steps if steps and seconds else None, "s"),
         "slowdown": _signed(measured.get("slowdown")),
         "energy": number(joules / steps if steps and joules is not None else None, "J"),
@@ -112,7 +113,9 @@ def _decision_row(run: Run, each: Mapping[str, Any]) -> dict[str, Any]:
         "reason": decision.get("reason") or "",
         "path": list(decision.get("path") or ()),
         "expects": f"{share[0]} energy, {share[1]} time" if DASH not in share else "",
-        "quiet": measured.get("state") == decision.get("state") and not decision.get("path"),
+        "quiet": measured.get("state") == decision.get("state")
+        and not decision.get("path")
+        and not measured.get("disturbed"),
         "same": (measured.get("state"), measured.get("target_hz"), decision.get("target_hz")),
     }
 

@@ -17,7 +17,7 @@ from orin_gov.record.export import export
 from orin_gov.record.recovered import figures_of
 from orin_gov.record.run import FILES, is_characterization, read_run, strange_records
 from orin_gov.view.facts import board_facts, headline, quality_facts
-from orin_gov.view.rows import rail_rows
+from orin_gov.view.rows import decision_rows, rail_rows
 
 
 @pytest.fixture
@@ -84,6 +84,18 @@ def test_zeros_after_a_power_loss_are_no_records(tmp_path: Path) -> None:
     found = read_run(run)
     assert len(found.decisions) == 2
     assert found.steps.num_rows in (10, 20, 30)
+
+
+def test_windows_that_heat_has_touched_are_in_no_comparison(run: Path) -> None:
+    (run / "summary.json").unlink()
+    lines = [json.loads(line) for line in (run / "decisions.jsonl").read_text().splitlines()]
+    lines[3]["measured"]["disturbed"] = "heat"
+    (run / "decisions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = read_run(run)
+    figures = figures_of(found)
+    assert (figures["windows_governed"], figures["windows_baseline"]) == (1, 2)
+    rows, _ = decision_rows(found)
+    assert [row["disturbed"] for row in rows] == ["", "", "", "heat"]
 
 
 @pytest.mark.parametrize(("version", "says"), [(2, "newer"), (0, "older")])
