@@ -35,5 +35,5 @@ def run(arguments: argparse.Namespace) -> int:
             if action.type is Path or action.nargs == argparse.REMAINDER:
                 folder = action.metavar == "DIR"
                 action.complete = shtab.DIRECTORY if folder else shtab.FILE  # type: ignore[attr-defined]
-    print(shtab.complete(parser, shell=arguments.shell))
+    print(shtab.complete(parser, arguments.shell))
     return 0

@@ -188,3 +188,27 @@ def test_nonsense_is_not_answered(ring: int, question: bytes) -> None:
             other.connect(meter_of(ring))
             other.sendall(b'{"t_ns": null}\n')
             assert json.loads(other.makefile("rb").readline())["t_ns"] is None
+
+
+def ask(address: str) -> bytes:
+    """Ask for now; return the first bytes of the answer, none where it was refused."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer, suppress(OSError):
+        peer.settimeout(30.0)
+        peer.connect(address)
+        peer.sendall(b'{"t_ns": null}\n')
+        return peer.recv(9)
+    return b""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_user_is_not_answered(ring: int) -> None:
+    meter = Meter(RAILS, RAILS, cycle_ns=0)
+    address = meter_of(ring)
+    with meter.served(ring) as answer:
+        answer()
+        assert ask(address) == b'{"t_ns": '
+        child = os.fork()
+        if not child:
+            os.setuid(65534)
+            os._exit(1 if ask(address) else 0)
+        assert os.waitpid(child, 0)[1] == 0
