@@ -15,6 +15,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the policy, or the decisions, as JSON"
     )
+    parser.add_argument(
+        "--objective", default="energy", metavar="NAME", help="energy (default), edp, ed2p or time"
+    )
+    parser.add_argument(
+        "--max-slowdown", default="10%", metavar="SHARE", help="the budget (default 10%%)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,23 +28,27 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.what is not None and arguments.what.is_dir():
         _explain_run(arguments.what, arguments.json)
     else:
-        _explain_policy(arguments.what, arguments.json)
+        _explain_policy(arguments)
     return 0
 
 
-def _explain_policy(path: Path | None, as_json: bool) -> None:
-    from orin_gov.policy.tree import dump_policy, tree_lines
+def _explain_policy(arguments: argparse.Namespace) -> None:
+    from orin_gov.commands.run import parse_share
+    from orin_gov.policy.objective import Objective
+    from orin_gov.policy.policy_file import dump_policy
+    from orin_gov.policy.tree import tree_lines
     from orin_gov.supervisor import load_policy
 
-    policy = load_policy(path)
-    if as_json:
+    objective = Objective(arguments.objective, parse_share(arguments.max_slowdown))
+    policy = load_policy(arguments.what)
+    if arguments.json:
         print(dump_policy(policy))
         return
     for key, value in policy.card.items():
         print(f"{key}: {value}")
-    for objective, nodes in policy.trees.items():
-        print(f"\n{objective}:")
-        print("\n".join(tree_lines(nodes, depth=1)))
+    top_hz = max(policy.card.get("table_hz") or [1e9])
+    print(f"\n{objective.name}, at most {objective.max_slowdown:.0%} slower:")
+    print("\n".join(tree_lines(policy, top_hz, objective, depth=1)))
 
 
 def _explain_run(path: Path, as_json: bool) -> None:

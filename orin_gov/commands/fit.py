@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Fit and write the policy."""
     from orin_gov.errors import OrinGovError, UsageError
-    from orin_gov.policy.tree import dump_policy
+    from orin_gov.policy.policy_file import dump_policy
 
     if arguments.workloads < 1:
         raise UsageError(f"--workloads is {arguments.workloads}, expected at least 1")
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.progress import track
 
     from orin_gov import __version__
-    from orin_gov.policy.fit import examples_of, fit_policy
+    from orin_gov.policy.fit import example_of, fit_policy
     from orin_gov.view.progress import working
     from orin_gov.virtual.family import window_at, window_at_podgov, workload_family
     from orin_gov.virtual.plant import load_board
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         baseline = window_at_podgov(board, workload, steps)
         windows = [window_at(board, workload, hz, steps) for hz in board.frequencies_hz]
-        examples += examples_of(baseline, windows, board.top_hz)
+        examples.append(example_of(baseline, windows, board.top_hz))
     card = {
         "fitted_on": f"virtual board {board.name}: {arguments.workloads} workloads of its family, "
         f"seed {arguments.seed}; nothing measured on a real board",
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(told))
         return 0
     print(
-        f"wrote {arguments.output}: {len(examples)} examples; "
+        f"wrote {arguments.output}: {len(examples)} workloads; "
         f"see orin-gov explain {arguments.output}"
     )
     return 0
