@@ -1,5 +1,6 @@
 """Fitting: from workloads whose every operating point is known to a tree with its deviations."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,11 +26,22 @@ DEVIATIONS = 5
 FOLDS = 5
 NO_BUDGET = 100.0
 CHECKED_BUDGETS = (0.02, 0.05, 0.10, NO_BUDGET)
-BLIND = (("load",), ("load", "phases"))
+GROUPS = {
+    "load": r"load",
+    "counts": r".*(operations|bytes|launch|intensity).*",
+    "phases": r"(data|forward|backward|optimizer|idle|host_gap)_.*",
+    "rails": r"(gpu_rail|other_rails)_.*|power_(p99_w|range)",
+}
+"""Features that are missing together, by pattern."""
+
+BLIND = (("counts",), ("load", "counts"), ("load", "counts", "rails"), tuple(GROUPS))
 """What a board or a script may not show: the tree is fitted on examples that lack it as well."""
 
-NOT_ASKED = frozenset({"max_slowdown"})
-"""Features that leaves do not depend on: the budget chooses within a leaf, not among them."""
+NOT_ASKED = frozenset(
+    """max_slowdown sensitivity temperature_c floor_hz ceiling_hz emc_hz power_mode""".split()
+)
+"""Features that leaves do not depend on: the budget chooses within a leaf, not among them, and the
+others are the same for every workload of a fit."""
 
 NAMES = tuple(name for name in FEATURES if name not in NOT_ASKED)
 
@@ -121,11 +133,7 @@ def _rows(examples: Sequence[Example]) -> tuple[Floats, Floats, Floats]:
 
 
 def _blinded(features: Floats, missing: Sequence[str]) -> Floats:
-    hidden = [
-        name in missing
-        or ("phases" in missing and name.endswith("_share") and name != "clock_share")
-        for name in NAMES
-    ]
+    hidden = [any(re.fullmatch(GROUPS[group], name) for group in missing) for name in NAMES]
     return np.where(hidden, np.nan, features)
 
 
