@@ -38,7 +38,15 @@ BLIND = (("counts",), ("load", "counts"), ("load", "counts", "rails"), tuple(GRO
 """What a board or a script may not show: the tree is fitted on examples that lack it as well."""
 
 NOT_ASKED = frozenset(
-    ["max_slowdown", "sensitivity", "temperature_c", "floor_hz", "ceiling_hz", "emc_hz", "power_mode"]
+    [
+        "max_slowdown",
+        "sensitivity",
+        "temperature_c",
+        "floor_hz",
+        "ceiling_hz",
+        "emc_hz",
+        "power_mode",
+    ]
 )
 """Features that leaves do not depend on: the budget chooses within a leaf, not among them, and the
 others are the same for every workload of a fit."""
