@@ -9,12 +9,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from orin_gov._actuator import Transition
 from orin_gov._phases import PhaseRing
-from orin_gov._sampler import Sampler
+from orin_gov._sampler import Sampler, Samples
 from orin_gov.board.conditions import read_over_current
 from orin_gov.board.probe import Board
 from orin_gov.energy import EnergyTimeline
@@ -37,6 +38,12 @@ SENSOR_PATIENCE_NS = 1_000_000_000
 
 QUIET_START_NS = 30_000_000_000
 """A script that could mark its steps is judged by time alone after this long without a mark."""
+
+
+KEPT_WHOLE = 4
+"""Epochs of which all is kept in memory; the run directory has the rest."""
+
+NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,12 @@ class Tally:
     transitions: list[Transition] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def add_epoch(self, record: EpochRecord) -> None:
+        """Keep an epoch; of those some time ago, only what the summary compares: a day has many."""
+        if len(self.epochs) >= KEPT_WHOLE:
+            self.epochs[-KEPT_WHOLE] = _compared_part(self.epochs[-KEPT_WHOLE])
+        self.epochs.append(record)
+
     def add_step(self, measured: MeasuredStep) -> None:
         """Count a step, and its energy where it was measured."""
         self.steps += 1
@@ -76,11 +89,27 @@ class Tally:
             self.step_energy_j += measured.energy_j
 
 
+def _compared_part(record: EpochRecord) -> EpochRecord:
+    window = record.window
+    slim = replace(
+        window,
+        samples=window.samples if window.target_hz is None else (),
+        phase_time_s=NOTHING,
+        phase_energy_j=NOTHING,
+        rail_energy_j=NOTHING,
+        operations_per_step=NOTHING,
+        bytes_per_step=NOTHING,
+        launches_per_step=NOTHING,
+    )
+    return replace(record, window=slim, decision=replace(record.decision, reason="", path=()))
+
+
 class Engine(threading.Thread):
     """Measures, decides and acts until `finish` is called. Owns the window, and the helm's use.
 
     Without a helm that holds it only measures and advises. `stepped` tells whether the script can
-    mark its steps. `tell` is called with each finished epoch.
+    mark its steps. `tell` is called with each finished epoch, `watch` with each tick's samples and
+    clock.
     """
 
     def __init__(
@@ -115,6 +144,7 @@ class Engine(threading.Thread):
         self._ending = threading.Event()
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
         self._clock_hz: int | None = None
+        self.watch: Callable[[Samples, int | None], None] = lambda samples, clock_hz: None
         self._events: Mapping[str, int | None] = {}
 
     def finish(self, timeout_s: float = 5.0) -> bool:
@@ -146,6 +176,7 @@ class Engine(threading.Thread):
         self._timeline.append(samples)
         self.sight.samples(samples)
         self._writer.samples(samples, clock_hz)
+        self.watch(samples, clock_hz)
         self._see_transitions()
         if decision := self._helm.look(now_ns):
             self._follow(decision, now_ns)
@@ -201,7 +232,7 @@ class Engine(threading.Thread):
         decision = self._helm.respect_others() or self._governor.decide(window)
         number, events = len(self.tally.epochs), self._count_events()
         record = EpochRecord(number, measured_in, window, outcome, decision, events)
-        self.tally.epochs.append(record)
+        self.tally.add_epoch(record)
         self._writer.decision(as_json(record))
         self._tell(record)
         self._follow(decision, window.end_ns)

@@ -15,8 +15,9 @@ import orin_gov
 from orin_gov.errors import BoardError, UsageError
 from orin_gov.phases import DATA, PHASES
 from orin_gov.workload.marker import Marker
+from orin_gov.workload.metering import Measurement, Meter
 from orin_gov.workload.ring import make_ring
-from orin_gov.workload.session import attach, current_marker, detach
+from orin_gov.workload.session import attach, current_marker, detach, meter_address
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class Governor:
         }
         self._supervisor: subprocess.Popen[str] | None = None
         self._marker: Marker | None = None
+        self._meter = Meter(None)
         self.run_directory: Path | None = None
 
     def __enter__(self) -> "Governor":
@@ -75,12 +77,14 @@ class Governor:
         """
         self._marker = current_marker()
         if self._marker is not None:
+            self._meter = Meter(meter_address())
             return self
         ring = make_ring()
         try:
             self._supervisor = _spawn(ring)
             self._hand_over()
             self._marker = attach(os.dup(ring))
+            self._meter = Meter(meter_address())
         finally:
             os.close(ring)
         return self
@@ -92,6 +96,7 @@ class Governor:
         trace: TracebackType | None,
     ) -> None:
         """Stop governing; returns when the board is put back and the summary printed."""
+        self._meter.close()
         if self._supervisor is None:
             return
         detach()
@@ -107,7 +112,7 @@ class Governor:
 
         Without this, the steps of the optimizer are the steps.
         """
-        marker = self._require_marker()
+        marker = self.marker
         marker.explicit_steps = True
         batches = iter(loader)
         try:
@@ -130,13 +135,39 @@ class Governor:
         """
         if name not in PHASES:
             raise UsageError(f"phase is {name!r}, expected one of {', '.join(PHASES)}")
-        return self._require_marker().phase(PHASES.index(name))
+        return self.marker.phase(PHASES.index(name))
 
     def add_work(self, units: float) -> None:
         """Add tokens or samples to the step under way, where the hooks cannot count them."""
-        self._require_marker().add_work(units)
+        self.marker.add_work(units)
 
-    def _require_marker(self) -> Marker:
+    def begin_window(self, key: str, sync_execution: bool = True) -> None:
+        """Begin to measure under the name `key`; windows may overlap. As in Zeus' monitor.
+
+        With `sync_execution` the GPU is waited for first, so that the window holds what it does.
+        """
+        self._meter.begin_window(key, sync_execution)
+
+    def end_window(
+        self, key: str, sync_execution: bool = True, cancel: bool = False
+    ) -> Measurement:
+        """Return time and energy since `begin_window(key)`; None where the energy is not known.
+
+        It waits for the sensors, about a tenth of a second: measure epochs rather than steps.
+        """
+        return self._meter.end_window(key, sync_execution, cancel)
+
+    def readings(self) -> dict[str, float]:
+        """Return `energy_j` since the start of the run and `clock_hz`, what is known of them."""
+        return self._meter.readings()
+
+    @property
+    def marker(self) -> Marker:
+        """What marks phases and steps; for the integrations.
+
+        Raises:
+            UsageError: the governor is not in force.
+        """
         if self._marker is None:
             raise UsageError("use the governor inside its with statement")
         return self._marker

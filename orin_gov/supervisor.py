@@ -22,6 +22,8 @@ from orin_gov.control import Control, restore_board, stand_by, take_control
 from orin_gov.engine import Engine, Tally
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.helm import Helm, Lookout
+from orin_gov.meter import Meter
+from orin_gov.metrics import serve_metrics
 from orin_gov.observer import Observer, Subject
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Governor
@@ -64,6 +66,7 @@ class Settings:
     dry_run: bool = False
     strict: bool = False
     fast_sensors: bool = False
+    metrics_port: int | None = None
     live: bool | None = False  # None: where there is a terminal for it
     output: Path | None = None
 
@@ -122,14 +125,18 @@ def supervise(
             board = _quicken(board, control)
         writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
         writer.manifest(_manifest(settings, name, board, policy, control))
+        rails = [rail.label for rail in board.rails]
+        meter = Meter(rails, board.total_rails, round(board.cycle_s * 1e9))
+        answer = stack.enter_context(meter.served(ring))
         view = stack.enter_context(live_view(settings.live))
         stack.enter_context(announced(path))
         block_signals()
         workload = start(ring)
+        answer()
         if virtual:
             virtual.adopt(workload.pid)
         run = _Run(settings, name, board, governor, points, control, take, writer, view)
-        return run.see_through(workload, PhaseRing(ring), stepped)
+        return run.see_through(workload, PhaseRing(ring), stepped, meter)
 
 
 class _Run:
@@ -155,7 +162,7 @@ class _Run:
         self._view = view
         self._warned = False
 
-    def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool) -> int:
+    def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool, meter: Meter) -> int:
         """Measure and govern until the workload ends; put the board back; sum up."""
         rails = [rail.sampler_files for rail in self._board.rails]
         sampler = Sampler(rails, SAMPLE_PERIOD_NS, GAP_NS, voltage_every=VOLTAGE_EVERY)
@@ -176,6 +183,9 @@ class _Run:
         print_start(self._name, self._board, self._control is not None, self._settings.objective)
         if told := sensors_words(self._settings.epoch, self._board):
             print_warning(told)
+        engine.watch = meter.feed
+        port = self._settings.metrics_port
+        metrics = serve_metrics(port, self._name, self._board, meter, self._tally)
         began_s = time.monotonic()
         sampler.start()
         engine.start()
@@ -183,6 +193,7 @@ class _Run:
         code = wait_for(workload, lambda: self._look_after(engine))
         ended = engine.finish()
         self._give_back()
+        metrics.close()
         observer.finish()
         if self._view is not None:
             self._view.close()

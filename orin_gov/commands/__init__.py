@@ -11,10 +11,13 @@ COMMANDS = {
     "top": "watch a run from another terminal",
     "doctor": "say what was found of a board, what is missing, and what mends it",
     "restore": "put a board back that a killed run left changed",
+    "report": "make one HTML page of runs, with figures",
+    "export": "write runs as tidy tables: parquet, csv or json",
     "explain": "show a policy's tree, or each decision of a run with its path",
     "fit": "fit a policy on the virtual board",
     "characterize": "measure a workload at every operating point, and draw the curves",
     "import": "turn a log of tegrastats into a run directory",
+    "completion": "print what makes a shell complete these commands",
 }
 """Each command by name; orin_gov.commands.NAME has add_arguments(parser) and run(arguments).
 

@@ -12,7 +12,9 @@ it goes on where that one stopped. Needs matplotlib (pip install 'orin-gov[plot]
 """
 
 import argparse
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the run directory (default: a new one)"
     )
+    parser.add_argument("--json", action="store_true", help="print the curves as JSON")
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module")
     parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
@@ -61,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     from orin_gov.characterization import Characterization, sweep_jobs, sweep_script
     from orin_gov.errors import OrinGovError, UsageError
     from orin_gov.record.characterization import best, curves, read_measurements
+    from orin_gov.view.progress import working
     from orin_gov.windows import parse_epoch
 
     if bool(arguments.workload) == bool(arguments.target):
@@ -82,15 +86,20 @@ def run(arguments: argparse.Namespace) -> int:
         output=arguments.output,
     )
     if arguments.workload:
-        sweep = sweep_jobs(wanted, arguments.workload)
+        with working("sweeping in virtual time"):
+            sweep = sweep_jobs(wanted, arguments.workload)
     else:
         sweep = sweep_script(wanted, arguments.target, arguments.module)
     found = curves(read_measurements(sweep.path))
     if not found:
         raise OrinGovError(f"nothing was measured: {sweep.ended}")
+    files = draw_curves(found, sweep.board, sweep.path)
+    if arguments.json:
+        told = {name: [asdict(point) for point in points] for name, points in found.items()}
+        print(json.dumps({"run": str(sweep.path), "ended": sweep.ended, "curves": told}))
+        return sweep.exit_code
     for name, points in found.items():
         print_curve(name, points, best(points))
-    files = draw_curves(found, sweep.board, sweep.path)
     print(f"{sweep.ended}; see {' and '.join(map(str, files))}")
     return sweep.exit_code
 

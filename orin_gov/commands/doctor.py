@@ -4,9 +4,10 @@ Ends with 0 where a governor can work, with 1 where something is missing.
 """
 
 import argparse
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orin_gov.board.identity import Identity
@@ -19,8 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--root",
         type=Path,
         default=Path("/"),
+        metavar="DIR",
         help="where the board's file system starts (default /)",
     )
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,19 +35,80 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         board = open_board(arguments.root)
     except BoardError as error:
+        if arguments.json:
+            mend = "orin-gov run --board virtual:agx-orin-64gb train.py"
+            told = {"what": str(error), "mend": mend}
+            print(json.dumps({"board": None, "ready": False, "problems": [told]}))
+            return 1
         print(f"missing  {error}")
         print("  mend   without a Jetson: orin-gov run --board virtual:agx-orin-64gb train.py")
         return 1
-    _print_found(board)
-    if journal_path(board.root).exists():
-        print("changed  by a run that goes on, or was killed; then mend it with: orin-gov restore")
     problems = board.problems()
+    changed = journal_path(board.root).exists()
+    if arguments.json:
+        print(json.dumps(_as_json(board, changed)))
+        return 1 if problems else 0
+    _print_found(board)
+    if changed:
+        print("changed  by a run that goes on, or was killed; then mend it with: orin-gov restore")
     for problem in problems:
         print(f"missing  {problem.what}")
         print(f"  mend   {problem.mend}")
     if not problems:
         print("ready    orin-gov run train.py")
     return 1 if problems else 0
+
+
+def _as_json(board: "Board", changed: bool) -> dict[str, Any]:
+    """Return the findings as plain values: SI units, None for what is not known."""
+    from orin_gov.board.conditions import read_conditions
+
+    identity, total, problems = board.identity, board.total_rails, board.problems()
+    return {
+        "board": identity.title,
+        "module": identity.module,
+        "virtual": identity.virtual,
+        "l4t": identity.l4t,
+        "jetpack": identity.jetpack,
+        "gpu": _gpu_json(board),
+        "rails": [
+            {
+                "rail": rail.label,
+                "chip": rail.chip,
+                "channel": rail.channel,
+                "in_total": None if total is None else rail.label in total,
+                "fault": rail.fault() or None,
+            }
+            for rail in board.rails
+        ],
+        "total_rails": None if total is None else list(total),
+        "time_constant_s": board.time_constant_s,
+        "resolves_phases": board.resolves_phases,
+        "conditions": read_conditions(board.root, board.gpu).as_json(),
+        "changed": changed,
+        "ready": not problems,
+        "problems": [{"what": problem.what, "mend": problem.mend} for problem in problems],
+    }
+
+
+def _gpu_json(board: "Board") -> dict[str, Any] | None:
+    from orin_gov.errors import BoardError
+
+    gpu = board.gpu
+    if gpu is None:
+        return None
+    try:
+        limits = gpu.read_range()
+        edges: tuple[int | None, int | None] = limits.min_hz, limits.max_hz
+    except BoardError:
+        edges = None, None
+    return {
+        "name": gpu.directory.name,
+        "governor": gpu.governor() or None,
+        "table_hz": list(gpu.table_hz),
+        "min_hz": edges[0],
+        "max_hz": edges[1],
+    }
 
 
 def _print_found(board: "Board") -> None:

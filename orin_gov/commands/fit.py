@@ -4,6 +4,7 @@ Needs scikit-learn (pip install 'orin-gov[fit]').
 """
 
 import argparse
+import json
 from pathlib import Path
 
 
@@ -17,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workloads", type=int, default=400, metavar="N", help="how many (default 400)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the workloads (default 0)")
+    parser.add_argument("--json", action="store_true", help="print what was fitted as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from orin_gov import __version__
     from orin_gov.policy.fit import example_of, fit_policy
+    from orin_gov.view.progress import working
     from orin_gov.virtual.family import window_at, window_at_podgov, workload_family
     from orin_gov.virtual.plant import load_board
 
@@ -55,11 +58,16 @@ def run(arguments: argparse.Namespace) -> int:
         "versions": {"orin_gov": __version__, "scikit-learn": sklearn.__version__},
         "made_by": f"orin-gov fit --workloads {arguments.workloads} --seed {arguments.seed}",
     }
-    policy = fit_policy(examples, board.frequencies_hz, card)
+    with working("fitting the trees"):
+        policy = fit_policy(examples, board.frequencies_hz, card)
     try:
         arguments.output.write_text(dump_policy(policy) + "\n", encoding="utf-8")
     except OSError as error:
         raise OrinGovError(f"cannot write {arguments.output}: {error.strerror}") from error
+    if arguments.json:
+        told = {"policy": str(arguments.output), "examples": len(examples), "card": card}
+        print(json.dumps(told))
+        return 0
     print(
         f"wrote {arguments.output}: {len(examples)} workloads; "
         f"see orin-gov explain {arguments.output}"

@@ -4,6 +4,7 @@ tegrastats tells power and clock, nothing of training: there are no steps and no
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the run directory (default: a new one)"
     )
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from orin_gov.errors import RunDirectoryError, UsageError
     from orin_gov.record.imported import write_imported
     from orin_gov.record.tegrastats import parse_log
+    from orin_gov.view.progress import working
 
     family = family_of(arguments.module)
     if arguments.module and family is None:
@@ -46,7 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     if interval_ms is not None and not 0 < interval_ms < float("inf"):
         raise UsageError(f"--interval-ms is {interval_ms:g}, expected a positive number")
     try:
-        with arguments.log.open(encoding="utf-8", errors="replace") as file:
+        with (
+            arguments.log.open(encoding="utf-8", errors="replace") as file,
+            working("reading the log"),
+        ):
             log = parse_log(file, None if interval_ms is None else interval_ms / 1000)
     except OSError as error:
         raise RunDirectoryError(f"cannot read {arguments.log}: {error.strerror}") from error
@@ -57,8 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.log} has no rail {missing}, which {arguments.module} has"
         )
     path = arguments.output or _default_path(arguments.log)
-    summary = write_imported(path, arguments.log, log, total, arguments.module)
-    _print_found(path, log, summary)
+    with working("writing the run"):
+        summary = write_imported(path, arguments.log, log, total, arguments.module)
+    if arguments.json:
+        print(json.dumps({"run": str(path), "lines": len(log.lines), **summary}))
+    else:
+        _print_found(path, log, summary)
     return 0
 
 

@@ -56,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="decide and log, but write nothing; needs no rights"
     )
     parser.add_argument(
+        "--metrics-port",
+        type=int,
+        metavar="PORT",
+        help="serve Prometheus metrics at http://127.0.0.1:PORT/metrics (0: any free port)",
+    )
+    parser.add_argument(
         "--strict", action="store_true", help="refuse to run the script where it cannot be governed"
     )
     parser.add_argument(
@@ -93,6 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         strict=arguments.strict,
         fast_sensors=arguments.fast_sensors,
+        metrics_port=_metrics_port(arguments.metrics_port),
         live=arguments.live,
         output=arguments.output,
     )
@@ -101,6 +108,23 @@ def run(arguments: argparse.Namespace) -> int:
         return supervise(settings, target.name, target.hooked, lambda fd: launch(target, fd), ring)
     finally:
         os.close(ring)
+
+
+def _metrics_port(port: int | None) -> int | None:
+    """Return the port, having looked for what serves it before the script is started."""
+    from orin_gov.errors import OrinGovError, UsageError
+
+    if port is None:
+        return None
+    if not 0 <= port < 65536:
+        raise UsageError(f"--metrics-port is {port}, expected 0 to 65535")
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError as error:
+        raise OrinGovError(
+            "--metrics-port needs prometheus_client: pip install 'orin-gov[prometheus]'"
+        ) from error
+    return port
 
 
 def parse_share(text: str) -> float:

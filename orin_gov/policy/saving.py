@@ -59,8 +59,9 @@ def relative_to_baseline(
     governed: Sequence[Window], baseline: Sequence[Window]
 ) -> tuple[Change | None, Change | None]:
     """Return the change of energy and of time, each window against all baseline windows."""
-    reference = Reference()
-    for window in baseline:
+    counted = [window for window in baseline if window.work]
+    reference = Reference(counted[:-1])  # fitted once, with the last: a day has many
+    for window in counted[-1:]:
         reference.add(window)
     energy, time = (
         change(_known(map(of, governed)), _known(map(of, baseline)))

@@ -1,8 +1,8 @@
 """Writing the run directory, so that it can be read to the last complete record after a crash.
 
 manifest.json    what was run, on which board, under which settings
-samples.arrows   power of each rail and the clock, one row each 50 ms   (Arrow IPC stream)
-steps.arrows     time, work and energy by phase of each step            (Arrow IPC stream)
+samples.arrows   power of each rail and the clock, one row each 50 ms   (orin_gov.record.stream)
+steps.arrows     time, work and energy by phase of each step            (orin_gov.record.stream)
 decisions.jsonl  one decision a line: state, target, path, reason, outcome
 summary.json     the figures the run ended with
 """
@@ -21,38 +21,12 @@ from orin_gov.counts import Counts
 from orin_gov.energy import LONGEST_HOLE, Floats
 from orin_gov.errors import RunDirectoryError
 from orin_gov.phases import PHASES
+from orin_gov.record.stream import Stream
 from orin_gov.windows import MeasuredStep, known
 
 VERSION = 1
 GRID_NS = 50_000_000
 """Samples are recorded as mean power over this grid: the energy integral's own differences."""
-
-BATCH_ROWS = 200
-
-
-class _Table:
-    """An Arrow IPC stream file that rows are appended to, a batch at a time."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._sink = pa.OSFile(str(path), "wb")
-        self._writer = pa.ipc.new_stream(self._sink, schema)
-        self._schema = schema
-        self._rows: list[Mapping[str, Any]] = []
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= BATCH_ROWS:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._rows:
-            self._writer.write_batch(pa.RecordBatch.from_pylist(self._rows, self._schema))
-            self._rows = []
-
-    def close(self) -> None:
-        self.flush()
-        self._writer.close()
-        self._sink.close()
 
 
 def create_run_directory(path: Path) -> None:
@@ -81,11 +55,11 @@ class RunWriter:
         self._rails = tuple(rails)
         self._last: tuple[int, Floats, Floats] | None = None  # time, energy, missing time
         rail_columns = [(f"power_{rail}_w", pa.float32()) for rail in rails]
-        self._samples = _Table(
+        self._samples = Stream(
             path / "samples.arrows",
             pa.schema([("t_ns", pa.int64()), ("clock_hz", pa.int64()), *rail_columns]),
         )
-        self._steps = _Table(path / "steps.arrows", _step_schema(rails))
+        self._steps = Stream(path / "steps.arrows", _step_schema(rails))
         self._decisions: TextIO = (path / "decisions.jsonl").open("w", encoding="utf-8")
 
     def __enter__(self) -> "RunWriter":
@@ -155,7 +129,7 @@ class RunWriter:
 
     def decision(self, content: Mapping[str, Any]) -> None:
         """Record one decision, and flush all tables: a decision epoch is what a crash may cost."""
-        self._decisions.write(json.dumps(content) + "\n")
+        self._decisions.write(json.dumps(_short(content)) + "\n")
         self._decisions.flush()
         self._steps.flush()
         self._samples.flush()
@@ -190,6 +164,17 @@ def _step_schema(rails: Sequence[str]) -> pa.Schema:
     return pa.schema(
         [*((name, pa.int64()) for name in integers), *((name, pa.float64()) for name in floats)]
     )
+
+
+def _short(value: Any) -> Any:
+    """Return plain values with floats of nine digits: no sensor has more, and a day has many."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, Mapping):
+        return {key: _short(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(each) for each in value]
+    return value
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

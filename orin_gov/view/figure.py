@@ -39,24 +39,30 @@ PANELS: tuple[tuple[str, Value, Value], ...] = (
 
 
 def draw_curves(curves: Curves, board: str, folder: Path) -> tuple[Path, Path]:
-    """Draw `figure.png` and `figure.svg` in a folder; returns their paths.
-
-    Every value is relative to the one at the highest pinned clock.
-    """
+    """Draw `figure.png` and `figure.svg` in a folder; returns their paths."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.6, 3.4), layout="constrained")
-        for letter, axes, (title, value, spread) in zip(
-            "abc", figure.subplots(1, len(PANELS)), PANELS, strict=True
-        ):
-            axes.set_title(f"({letter}) {title}", loc="left", fontsize=9.5)
-            axes.set_xlabel("GPU clock (MHz)")
-            _draw_panel(axes, curves, value, spread)
-        figure.axes[0].set_ylabel("relative to the top clock")
-        _explain(figure, board)
+        figure = curves_figure(curves, board)
         paths = folder / "figure.png", folder / "figure.svg"
         figure.savefig(paths[0], dpi=220)
         figure.savefig(paths[1], metadata={"Date": None})
     return paths
+
+
+def curves_figure(curves: Curves, board: str) -> Figure:
+    """Return the figure, drawn in the style that is set.
+
+    Every value is relative to the one at the highest pinned clock.
+    """
+    figure = Figure(figsize=(9.6, 3.4), layout="constrained")
+    for letter, axes, (title, value, spread) in zip(
+        "abc", figure.subplots(1, len(PANELS)), PANELS, strict=True
+    ):
+        axes.set_title(f"({letter}) {title}", loc="left", fontsize=9.5)
+        axes.set_xlabel("GPU clock (MHz)")
+        _draw_panel(axes, curves, value, spread)
+    figure.axes[0].set_ylabel("relative to the top clock")
+    _explain(figure, board)
+    return figure
 
 
 def _draw_panel(axes: Axes, curves: Curves, value: Value, spread: Value) -> None:

@@ -34,6 +34,11 @@ def print_warning(message: str) -> None:
     _say(f"warning: {message}", "yellow")
 
 
+def print_note(message: str) -> None:
+    """Print something worth knowing that is no warning."""
+    _say(message)
+
+
 def print_error(message: str) -> None:
     """Print an error, as the last line before a command ends."""
     _say(f"error: {message}", "bold red")

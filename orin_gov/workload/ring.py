@@ -10,3 +10,8 @@ def make_ring() -> int:
     ring = os.memfd_create("orin_gov-phases", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(ring, RING_BYTES)
     return ring
+
+
+def meter_of(ring: int) -> str:
+    """Return the abstract socket at which the supervisor that holds this ring is asked for energy."""
+    return f"\0orin_gov meter {os.fstat(ring).st_ino}"

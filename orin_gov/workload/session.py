@@ -6,11 +6,13 @@ import os
 from orin_gov._phases import PhaseRing
 from orin_gov.workload.imports import when_imported
 from orin_gov.workload.marker import Marker
+from orin_gov.workload.ring import meter_of
 
 logger = logging.getLogger(__name__)
 
 _marker: Marker | None = None
 _hooked: list[Marker] = []
+_meter: str | None = None
 
 
 def attach(descriptor: int) -> Marker:
@@ -18,8 +20,9 @@ def attach(descriptor: int) -> Marker:
 
     The hooks go in when, and only if, torch is imported; once in, they serve every later ring.
     """
-    global _marker
+    global _marker, _meter
     ring = PhaseRing(descriptor)
+    _meter = meter_of(descriptor)
     os.close(descriptor)
     os.register_at_fork(after_in_child=ring.disable)
     if not _hooked:
@@ -41,6 +44,11 @@ def detach() -> None:
 def current_marker() -> Marker | None:
     """Return the marker of this process where it is governed already, else None."""
     return _marker
+
+
+def meter_address() -> str | None:
+    """Return where this process's supervisor is asked for energy, or None if it is not governed."""
+    return _meter if _marker is not None else None
 
 
 def _install() -> None:

@@ -118,8 +118,6 @@ def test_a_run_that_was_cut_off_is_told_to_its_last_decision(
     [
         ("decisions.jsonl", b"nonsense\n", "decisions.jsonl is damaged"),
         ("decisions.jsonl", b"\xff\xfe\n", "decisions.jsonl is damaged"),
-        ("manifest.json", b"{", "manifest.json is damaged"),
-        ("manifest.json", b'{"version": 99}', "manifest.json is not of version 1"),
     ],
 )
 def test_a_damaged_run_ends_in_one_clear_line(
@@ -133,9 +131,39 @@ def test_a_damaged_run_ends_in_one_clear_line(
     assert says in done.stderr
 
 
-@pytest.mark.parametrize("what", ["missing", "."])
-def test_what_is_neither_policy_nor_run_ends_in_one_clear_line(orin_gov, what: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"{", "manifest.json is damaged"), (b'{"version": 99}', "manifest.json is of version 99")],
+)
+def test_decisions_are_told_also_where_the_manifest_is_of_no_use(
+    orin_gov, run_directory: Path, tmp_path: Path, content: bytes, says: str
+) -> None:
+    run = copied(run_directory, tmp_path)
+    (run / "manifest.json").write_bytes(content)
+    done = orin_gov("explain", run)
+    assert done.returncode == 0
+    assert done.stdout.count("\nepoch ") == (run / "decisions.jsonl").read_bytes().count(b"\n")
+    (line,) = done.stderr.splitlines()
+    assert says in line
+
+
+def test_policy_and_decisions_are_printed_as_json(orin_gov, run_directory: Path) -> None:
+    policy = json.loads(orin_gov("explain", "--json").stdout)
+    assert policy["format"] == "orin_gov policy"
+    told = json.loads(orin_gov("explain", run_directory, "--json").stdout)
+    assert told["manifest"]["name"] == "steps.py"
+    assert told["notes"] == []
+    records = [json.loads(line) for line in (run_directory / "decisions.jsonl").open()]
+    assert told["decisions"] == records
+
+
+@pytest.mark.parametrize(
+    ("what", "says"), [("missing", "No such file"), (".", "is no run directory")]
+)
+def test_what_is_neither_policy_nor_run_ends_in_one_clear_line(
+    orin_gov, what: str, says: str
+) -> None:
     done = orin_gov("explain", what)
     assert (done.returncode, done.stdout) == (125, "")
     assert len(done.stderr.splitlines()) == 1
-    assert "No such file" in done.stderr
+    assert says in done.stderr

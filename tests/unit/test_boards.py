@@ -142,7 +142,7 @@ def said_of(root: Path) -> str:
     """Return what the doctor says of the tree under `root`, and what it ends with."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        code = doctor.run(argparse.Namespace(root=root))
+        code = doctor.run(argparse.Namespace(root=root, json=False))
     return f"{out.getvalue().replace(str(root), '')}ends with {code}\n"
 
 

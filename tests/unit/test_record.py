@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from orin_gov._sampler import Samples
@@ -18,6 +17,7 @@ from orin_gov.policy.governor import Decision, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.record.reader import read_decisions, read_manifest, read_summary
 from orin_gov.record.summary import split_windows
+from orin_gov.record.tables import read_table
 from orin_gov.record.writer import GRID_NS, RunWriter, create_run_directory
 from orin_gov.windows import MeasuredStep
 from orin_gov.workload.tracker import Span, Step
@@ -28,9 +28,10 @@ MS = 1_000_000
 
 
 def table(path: Path) -> list[dict[str, object]]:
-    with pa.OSFile(str(path)) as source:
-        rows: list[dict[str, object]] = pa.ipc.open_stream(source).read_all().to_pylist()
-        return rows
+    found, note = read_table(path, "step" if path.stem == "steps" else "t_ns")
+    assert found is not None, note
+    rows: list[dict[str, object]] = found.to_pylist()
+    return rows
 
 
 def step(number: int = 0, energy_j: float | None = 6.0, work: float | None = 32.0) -> MeasuredStep:

@@ -1,0 +1,66 @@
+"""What a run adds up to: its memory over a simulated day, and the summary it leads to."""
+
+import time
+import tracemalloc
+
+from orin_gov.engine import KEPT_WHOLE, EpochRecord, Tally
+from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.saving import relative_to_baseline
+from orin_gov.policy.window import StepSample, Window
+from orin_gov.record.summary import split_windows
+
+EPOCHS_OF_HOUR = 900
+"""Of four seconds each: ten steps of 0.4 s."""
+
+
+def record(number: int) -> EpochRecord:
+    """Return an epoch as the engine makes it; every twentieth is one of the baseline."""
+    own = number % 20 == 0
+    factor = 1.0 if own else 0.9
+    samples = [
+        StepSample(32.0 + i, 0.4 + 1e-9 * number, 12.0 * factor + 0.01 * i) for i in range(10)
+    ]
+    window = Window(
+        start_ns=number * 4 * 10**9,
+        end_ns=(number + 1) * 4 * 10**9,
+        duration_s=4.0 + 1e-9 * number,
+        target_hz=None if own else 918_000_000,
+        steps=10,
+        work=sum(each.work for each in samples),
+        unit="unit of work",
+        energy_j=120.0 * factor + 1e-6 * number,
+        rail_energy_j={f"rail{i}": 1.0 + number for i in range(4)},
+        phase_time_s={f"phase{i}": 1.0 + number for i in range(5)},
+        phase_energy_j={f"phase{i}": 1.0 + number for i in range(5)},
+        samples=samples,
+    )
+    state = State.BASELINE if own else State.HOLD
+    path = tuple(f"feature{i} {number / 7} > 1" for i in range(4))
+    decision = Decision(state, None, f"{number}% gained, within budget", path)
+    return EpochRecord(number, state, window, Outcome(0.0, 0.1, 0.1), decision)
+
+
+def test_a_days_epochs_take_little_memory_and_compare_as_ever() -> None:
+    tally = Tally()
+    hours = 3
+    tracemalloc.start()
+    for number in range(hours * EPOCHS_OF_HOUR):
+        tally.add_epoch(record(number))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept / hours < 1.2e6
+    whole = [record(number) for number in range(hours * EPOCHS_OF_HOUR)]
+    assert relative_to_baseline(*split_windows(tally.epochs)) == relative_to_baseline(
+        *split_windows(whole)
+    )
+    # The last ones are whole: they are what is looked at while the run goes on.
+    assert tally.epochs[-KEPT_WHOLE:] == whole[-KEPT_WHOLE:]
+
+
+def test_the_saving_of_a_day_is_computed_in_a_moment() -> None:
+    governed, baseline = split_windows([record(n) for n in range(24 * EPOCHS_OF_HOUR)])
+    began_s = time.process_time()
+    energy, _ = relative_to_baseline(governed, baseline)
+    assert time.process_time() - began_s < 10.0
+    assert energy is not None
+    assert energy.low < -0.09 < energy.high or abs(energy.value + 0.1) < 0.02
