@@ -191,9 +191,10 @@ class Engine(threading.Thread):
         number, events = len(self.tally.epochs), self._count_events()
         record = EpochRecord(number, measured_in, window, outcome, decision, events)
         self.tally.epochs.append(record)
+        # First of all: the longer after the look at the limits, the likelier another writer's.
+        self._follow(decision, window.end_ns)
         self._writer.decision(as_json(record))
         self._tell(record)
-        self._follow(decision, window.end_ns)
 
     def _count_events(self) -> dict[str, int | None]:
         """Return the over-current events since the last call, None for a counter that was lost."""
@@ -207,8 +208,11 @@ class Engine(threading.Thread):
         if not self._helm.holds or target_hz == self._builder.target_hz:
             self._builder.begin(target_hz, since_ns)
             return
-        self._helm.request(target_hz, self._clock_hz)
-        self._builder.begin(target_hz, None)
+        if instead := self._helm.request(target_hz, self._clock_hz):
+            self._decision = instead
+            self._builder.begin(None, time.monotonic_ns())
+        else:
+            self._builder.begin(target_hz, None)
 
     def _see_transitions(self) -> None:
         for transition in self._helm.transitions():

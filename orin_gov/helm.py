@@ -64,11 +64,19 @@ class Helm:
         """Add a warning."""
         self._warnings.append(told)
 
-    def request(self, target_hz: int | None, clock_hz: int | None) -> None:
-        """Ask for an operating point, or with None for the board's range; `clock_hz` is now's."""
+    def request(self, target_hz: int | None, clock_hz: int | None) -> Decision | None:
+        """Ask for an operating point, or with None for the board's range; `clock_hz` is now's.
+
+        Returns what to do instead where it cannot be asked for: nothing is written that the journal
+        does not hold.
+        """
         assert self._control is not None
         self._clock_before_hz = clock_hz
-        self._control.request(target_hz)
+        try:
+            self._control.request(target_hz)
+        except BoardError as error:
+            return self._give_up(str(error))
+        return None
 
     def transitions(self) -> list[Transition]:
         """Return the frequency changes that have finished since the last call."""

@@ -18,7 +18,8 @@ from orin_gov.board.averaging import SETTLED, find_averaging
 from orin_gov.board.conditions import read_conditions
 from orin_gov.board.gpu import Gpu, Range
 from orin_gov.board.probe import Board, open_board
-from orin_gov.control import Control, restore_board, stand_by, take_control
+from orin_gov.board.recovery import restore_board
+from orin_gov.control import Control, stand_by, take_control
 from orin_gov.engine import Engine, Tally
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.helm import Helm, Lookout
@@ -169,8 +170,8 @@ class _Run:
         sampler.start()
         engine.start()
         code = wait_for(workload, lambda: self._look_after(engine))
+        self._give_back()  # before all else: what is yet to be measured and written can wait
         ended = engine.finish()
-        self._give_back()
         sampler.stop()
         summary = summarize(
             self._tally,
@@ -185,6 +186,8 @@ class _Run:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()
             found = {"conditions": conditions, "exit_code": shell_code(code)}
             self._writer.summary({**summary, **found})
+        if self._writer.fault:
+            print_warning(self._writer.fault)
         print_end(summary, self._writer.path, self._name, self._board)
         return shell_code(code)
 

@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from orin_gov.board.journal import load_journal, restore
+from orin_gov.board.journal import forget_journal, journal_path, load_journal, restore
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +80,11 @@ def _watch(reader: int, root: Path) -> None:
         said = b""
         while chunk := os.read(reader, 16):
             said += chunk
-        if said != GOODBYE and (journal := load_journal(root)):
-            restore(journal)
+        if said != GOODBYE:
+            if journal := load_journal(root):
+                restore(journal)
+            else:
+                forget_journal(journal_path(root))  # there may be a draft
         code = 0
     finally:
         os._exit(code)  # never back into the supervisor's code

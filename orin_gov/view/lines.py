@@ -1,8 +1,8 @@
 """The plain view: one line a decision epoch and a summary, on stderr; stdout is the script's."""
 
 import shlex
-import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +20,30 @@ NAME = "orin-gov"
 LABEL_WIDTH = 10
 
 
+class _Console(Console):
+    """Standard error, which may be a terminal that is gone, a closed pipe or a file on a full disk.
+
+    What cannot be said is lost: neither governing nor the exit code may depend on it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True, highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        """Go on; rich would end the process."""
+
+    def say(self, line: str | Text) -> None:
+        """Print a line."""
+        # soft_wrap: a log file gets one line an epoch, whatever the width of a terminal.
+        with suppress(OSError):
+            self.print(line, soft_wrap=True)
+
+
 def _say(line: str | Text, style: str = "") -> None:
-    # soft_wrap: a log file gets one line an epoch, whatever the width of a terminal.
-    console = Console(stderr=True, highlight=False)
-    console.print(
-        Text.assemble((f"{NAME} ", "bold cyan"), (line, style)) if isinstance(line, str) else line,
-        soft_wrap=True,
+    ours = (
+        Text.assemble((f"{NAME} ", "bold cyan"), (line, style)) if isinstance(line, str) else line
     )
+    _Console().say(ours)
 
 
 def print_warning(message: str) -> None:
@@ -102,7 +119,7 @@ def signed(share: float | None) -> str:
 def print_end(summary: Mapping[str, Any], path: Path, name: str, board: Board) -> None:
     """Print the summary of a run."""
     virtual = " (simulated)" if summary["virtual"] else ""
-    print(file=sys.stderr)
+    _Console().say("")
     _say(f"{name} on {board.identity.title}", "bold")
     for label, text in _end_lines(summary, virtual):
         _say(Text.assemble((f"  {label:<{LABEL_WIDTH}}", "cyan"), text))

@@ -23,8 +23,10 @@ from trees import (
 )
 
 from orin_gov.board.gpu import Gpu, Range, find_gpu
-from orin_gov.board.journal import exclusive, journal_path
-from orin_gov.control import Control, restore_board, take_control
+from orin_gov.board.journal import journal_path
+from orin_gov.board.lock import exclusive
+from orin_gov.board.recovery import restore_board
+from orin_gov.control import Control, take_control
 from orin_gov.errors import BoardError
 
 LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]

@@ -19,12 +19,12 @@ from orin_gov.board.journal import (
     Journal,
     Setting,
     begin_journal,
-    exclusive,
     journal_path,
     limits_to_restore,
     load_journal,
     restore,
 )
+from orin_gov.board.lock import exclusive
 from orin_gov.errors import BoardError
 
 LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]
@@ -266,7 +266,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from orin_gov.board.gpu import find_gpu
-from orin_gov.board.journal import exclusive
+from orin_gov.board.lock import exclusive
 with exclusive(find_gpu(Path(sys.argv[1]))):
     print("held", flush=True)
     sys.stdin.read()
