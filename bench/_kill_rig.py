@@ -73,7 +73,7 @@ def be_subreaper() -> None:
 def run_kill(kill: Kill) -> Result:
     """Play one run and its kill; whatever is left is ended."""
     result = Result(kill)
-    folder = Path(tempfile.mkdtemp(prefix="orin_gov-kill-", dir=MEMORY))
+    folder = Path(tempfile.mkdtemp(prefix="killed-run-", dir=MEMORY))
     rig = Rig(kill, folder, result)
     try:
         rig.play()

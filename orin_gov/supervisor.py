@@ -19,6 +19,7 @@ from orin_gov.board.conditions import read_conditions
 from orin_gov.board.gpu import Gpu, Range
 from orin_gov.board.probe import Board, open_board
 from orin_gov.board.recovery import restore_board
+from orin_gov.caller import Caller, as_caller
 from orin_gov.control import Control, stand_by, take_control
 from orin_gov.engine import Engine, Tally
 from orin_gov.errors import BoardError, PolicyError, UsageError
@@ -62,6 +63,7 @@ class Settings:
     strict: bool = False
     fast_sensors: bool = False
     output: Path | None = None
+    caller: Caller | None = None
 
 
 Start = Callable[[int], Workload]
@@ -87,7 +89,8 @@ def supervise(
     Raises:
         OrinGovError: something the run cannot do without is missing. Nothing was started then.
     """
-    policy = load_policy(settings.policy)
+    with as_caller(settings.caller if settings.policy else None):
+        policy = load_policy(settings.policy)
     with ExitStack() as stack:
         virtual = stack.enter_context(_virtual_board(settings.board, ring))
         board = _open_board(virtual.root if virtual else settings.root)
@@ -103,7 +106,8 @@ def supervise(
         else:
             governor = Governor(policy, points or (1,), settings.objective, advise=advise)
         path = settings.output or default_run_directory(name)
-        create_run_directory(path)
+        with as_caller(settings.caller):
+            create_run_directory(path)
         control, take = None, None
         if not obstacle and not settings.dry_run:
             assert board.gpu is not None
@@ -115,8 +119,10 @@ def supervise(
             print_warning(f"{obstacle}; the script runs on, {so}")
         if settings.fast_sensors:
             board = _quicken(board, control)
-        writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
-        writer.manifest(_manifest(settings, name, board, policy, control))
+        manifest = _manifest(settings, name, board, policy, control)
+        with as_caller(settings.caller):
+            writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
+            writer.manifest(manifest)
         block_signals()
         workload = start(ring)
         if virtual:
@@ -185,7 +191,8 @@ class _Run:
         if ended:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()
             found = {"conditions": conditions, "exit_code": shell_code(code)}
-            self._writer.summary({**summary, **found})
+            with as_caller(self._settings.caller):
+                self._writer.summary({**summary, **found})
         if self._writer.fault:
             print_warning(self._writer.fault)
         print_end(summary, self._writer.path, self._name, self._board)

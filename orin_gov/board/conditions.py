@@ -94,28 +94,11 @@ def is_cooled(root: Path, gpu: Gpu) -> bool:
     Its cap shows in max_freq like anyone's, but is a request of its own, and lifts itself: it must
     not be taken for the cap to put back.
     """
-    return _cooling_state(root, gpu) > 0
-
-
-def thermal_cap_hz(root: Path, gpu: Gpu) -> int | None:
-    """Return the clock that the thermal framework caps the GPU to, None where it does not.
-
-    Cooling state n is the n-th clock from the top (drivers/thermal/devfreq_cooling.c).
-    """
-    state = _cooling_state(root, gpu)
-    if state <= 0 or not gpu.table_hz:
-        return None
-    return gpu.table_hz[max(0, len(gpu.table_hz) - 1 - state)]
-
-
-def _cooling_state(root: Path, gpu: Gpu) -> int:
-    """Return the state of the GPU's cooling device, the strongest of several; 0 is no cooling."""
-    strongest = 0
     for device in sorted((root / "sys/class/thermal").glob("cooling_device*")):
         match = COOLING.fullmatch(read_text(device / "type") or "")
-        if match and match[1] in gpu.directory.parts:
-            strongest = max(strongest, read_int(device / "cur_state") or 0)
-    return strongest
+        if match and match[1] in gpu.directory.parts and (read_int(device / "cur_state") or 0) > 0:
+            return True
+    return False
 
 
 def _celsius(milli: int | None) -> float | None:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from orin_gov._actuator import write_range
-from orin_gov.board.conditions import is_cooled, thermal_cap_hz
+from orin_gov.board.conditions import is_cooled
 from orin_gov.board.files import read_int, read_text
 from orin_gov.board.gpu import Gpu, Range
-from orin_gov.board.nvpmodel import read_power_mode
 from orin_gov.board.private import draft_path, read_private, write_private
 from orin_gov.errors import BoardError
 
@@ -84,22 +83,9 @@ def begin_journal(root: Path, gpu: Gpu) -> Journal:
     Raises:
         BoardError: the limits cannot be read, or the journal cannot be written.
     """
-    journal = Journal(journal_path(root), root, gpu, _lasting(root, gpu, gpu.read_range()))
+    journal = Journal(journal_path(root), root, gpu, gpu.read_range())
     _write(journal)
     return journal
-
-
-def _lasting(root: Path, gpu: Gpu, found: Range) -> Range:
-    """Return the limits without a thermal cap, which lifts itself: written back, it would stay.
-
-    What it hides cannot be read; the power mode's cap is the last word on the maximum that is.
-    """
-    cap_hz = thermal_cap_hz(root, gpu)
-    if cap_hz is None or found.max_hz < cap_hz:
-        return found
-    mode = read_power_mode(root, gpu.directory)
-    mode_hz = (mode and mode.gpu_max_hz) or gpu.table_hz[-1]
-    return Range(found.min_hz, max(found.max_hz, min(mode_hz, gpu.table_hz[-1])))
 
 
 def load_journal(root: Path) -> Journal | None:

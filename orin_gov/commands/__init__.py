@@ -10,6 +10,7 @@ COMMANDS = {
     "run": "run a training script, governed",
     "doctor": "say what was found of a board, what is missing, and what mends it",
     "restore": "put a board back that a killed run left changed",
+    "setup": "let a group set the GPU's clock, so that no root is needed",
     "explain": "show a policy's tree, or each decision of a run with its path",
     "fit": "fit a policy on the virtual board",
     "characterize": "measure a workload at every operating point, and draw the curves",

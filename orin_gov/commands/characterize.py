@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Sweep, sum up and draw; return the exit code."""
+    from orin_gov.caller import as_caller, find_caller
     from orin_gov.characterization import Characterization, sweep_jobs, sweep_script
     from orin_gov.errors import OrinGovError, UsageError
     from orin_gov.record.characterization import best, curves, read_measurements
@@ -72,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         from orin_gov.view.figure import draw_curves
     except ImportError as error:
         raise OrinGovError("characterize needs matplotlib: pip install 'orin-gov[plot]'") from error
+    caller = find_caller()
     wanted = Characterization(
         board=arguments.board,
         root=arguments.root,
@@ -80,9 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
         epoch=parse_epoch(arguments.epoch or ("50" if arguments.workload else "30")),
         seed=arguments.seed,
         output=arguments.output,
+        caller=caller,
     )
     if arguments.workload:
-        sweep = sweep_jobs(wanted, arguments.workload)
+        with as_caller(caller):
+            sweep = sweep_jobs(wanted, arguments.workload)
     else:
         sweep = sweep_script(wanted, arguments.target, arguments.module)
     found = curves(read_measurements(sweep.path))
@@ -90,7 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise OrinGovError(f"nothing was measured: {sweep.ended}")
     for name, points in found.items():
         print_curve(name, points, best(points))
-    files = draw_curves(found, sweep.board, sweep.path)
+    with as_caller(caller):
+        files = draw_curves(found, sweep.board, sweep.path)
     print(f"{sweep.ended}; see {' and '.join(map(str, files))}")
     return sweep.exit_code
 
