@@ -116,9 +116,13 @@ class Control:
             min_hz = found.min_hz
             self._floor_hz = found.min_hz if found.min_hz > self._asked.min_hz else 0
         with self._lock:
-            if not self._restored and not is_cooled(self._journal.root, self._journal.gpu):
+            if not self._restored and not self.is_cooled():
                 self._journal = self._journal.adopt(Range(min(min_hz, found.max_hz), found.max_hz))
         return Range(min(self._floor_hz, found.max_hz), found.max_hz)
+
+    def is_cooled(self) -> bool:
+        """Tell whether the thermal framework caps the GPU now."""
+        return is_cooled(self._journal.root, self._journal.gpu)
 
     def quicken(self, sensors: Sequence[Averaging]) -> None:
         """Switch the averaging of the sensors off, until the board is given back.

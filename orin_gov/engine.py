@@ -17,6 +17,7 @@ from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler
 from orin_gov.board.conditions import read_over_current
 from orin_gov.board.probe import Board
+from orin_gov.disturbances import Disturbances
 from orin_gov.energy import EnergyTimeline
 from orin_gov.helm import Helm, Lookout, has_come
 from orin_gov.policy.decider import Decider
@@ -111,6 +112,7 @@ class Engine(threading.Thread):
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
         self._clock_hz: int | None = None
         self._events: Mapping[str, int | None] = {}
+        self._disturbances = Disturbances(board.root, board.gpu, self._started_ns)
 
     def finish(self, timeout_s: float = 5.0) -> bool:
         """Take in what is still to be measured and end the thread; True when it ended."""
@@ -136,6 +138,7 @@ class Engine(threading.Thread):
         now_ns = self.ticked_ns = time.monotonic_ns()
         self._seek_gpu(now_ns)
         clock_hz = self._clock_hz = self._poll(now_ns)
+        self._disturbances.look(now_ns)
         samples = self._sampler.drain()
         self._timeline.append(samples)
         self._writer.samples(samples, clock_hz)
@@ -185,6 +188,7 @@ class Engine(threading.Thread):
             self._end_epoch(window)
 
     def _end_epoch(self, window: Window) -> None:
+        window = self._mark(window)
         outcome = self._governor.outcome(window)
         measured_in = self._decision.state
         decision = self._helm.respect_others() or self._governor.decide(window)
@@ -195,6 +199,17 @@ class Engine(threading.Thread):
         self._follow(decision, window.end_ns)
         self._writer.decision(as_json(record))
         self._tell(record)
+
+    def _mark(self, window: Window) -> Window:
+        """Return the window with what disturbed it; the one before is told of late."""
+        if epochs := self.tally.epochs:
+            last = epochs[-1].window
+            late = last.disturbed or self._disturbances.within(last.start_ns, last.end_ns)
+            epochs[-1] = replace(epochs[-1], window=replace(last, disturbed=late))
+        told = self._disturbances.within(window.start_ns, window.end_ns)
+        if warning := self._disturbances.judge(told):
+            self.tally.warnings.append(warning)
+        return replace(window, disturbed=told)
 
     def _count_events(self) -> dict[str, int | None]:
         """Return the over-current events since the last call, None for a counter that was lost."""
@@ -228,6 +243,7 @@ class Engine(threading.Thread):
         if gpu is None:
             return
         self.board = replace(self.board, gpu=gpu)
+        self._disturbances = Disturbances(self.board.root, gpu, now_ns)
         problems = self.board.problems()
         obstacle = f"{problems[0].what}; {problems[0].mend}" if problems else None
         if decision := self._lookout.hand_over(gpu, obstacle, self._helm):
@@ -262,6 +278,7 @@ def as_json(record: EpochRecord) -> dict[str, object]:
             "slowdown": outcome.slowdown,
             "saving": outcome.saving,
             "over_current_events": dict(record.over_current),
+            "disturbed": window.disturbed,
         },
         "decision": {
             "state": decision.state.value,

@@ -106,9 +106,10 @@ class Helm:
             return self._give_up(str(error))
         if found is None:
             return None
-        limits = self._control.adopt(found)
-        self._adopted[limits] += 1
-        told = f"another writer set {found.min_hz / 1e6:.0f}-{found.max_hz / 1e6:.0f} MHz"
+        limits, cooled = self._control.adopt(found), self._control.is_cooled()
+        self._adopted[limits] += not cooled  # heat comes and goes, and writes against nobody
+        who = "heat caps the GPU: it has" if cooled else "another writer set"
+        told = f"{who} {found.min_hz / 1e6:.0f}-{found.max_hz / 1e6:.0f} MHz"
         if self._adopted[limits] > MOST_ADOPTIONS:
             return self._give_up(f"{told}, again and again")
         return self._replan(self._control.points(limits), told)

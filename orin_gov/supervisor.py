@@ -28,6 +28,7 @@ from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import Policy, parse_policy
+from orin_gov.policy.undisturbed import Undisturbed
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
@@ -105,6 +106,7 @@ def supervise(
             governor = decide(board, points)
         else:
             governor = Governor(policy, points or (1,), settings.objective, advise=advise)
+            governor = Undisturbed(governor, points or (1,))
         path = settings.output or default_run_directory(name)
         with as_caller(settings.caller):
             create_run_directory(path)

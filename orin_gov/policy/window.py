@@ -23,6 +23,8 @@ class Window:
     cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is
     the relative standard error of the mean step time, from the scatter of the steps, `samples`;
     `coarseness` that of the energy, from the steps in which the sensors show a current.
+    `disturbed` says what slowed the board in between, heat or over-current: such a window is no
+    evidence of anything.
     """
 
     start_ns: int
@@ -41,6 +43,7 @@ class Window:
     noise: float | None = None
     samples: Sequence[StepSample] = ()
     coarseness: float | None = None
+    disturbed: str | None = None
 
     @property
     def power_w(self) -> float | None:

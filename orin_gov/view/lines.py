@@ -158,6 +158,8 @@ def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:
     counts = (
         f"{summary['windows_governed']} governed, {summary['windows_baseline']} baseline windows"
     )
+    if disturbed := summary.get("windows_disturbed"):
+        counts += f", {disturbed} left out for heat or over-current"
     if found is None:
         return f"no comparison: it takes 2 windows each, there were {counts}"
     return (
