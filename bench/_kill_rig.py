@@ -191,6 +191,8 @@ class Rig:
         Not into the middle of a write of ours: whoever is last has it then, as between any two.
         """
         self._run_for(self._kill.foreign_after_s)
+        while int(self._limits[1].read_bytes() or 0) > FOREIGN_HZ:
+            self._run_for(0.01)  # a cap below our floor is the board's to resolve
         self._limits[0].write_text(f"{FOREIGN_HZ}\n")
         self._run_for(LET_IT_RUN_S)
 

@@ -1,5 +1,6 @@
 """Control of the GPU's clock for one run: lock, journal, warden, actuator; given back as one."""
 
+import errno
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ class Control:
         self._journal = journal
         self._asked = journal.original  # what we wrote last
         self._range = journal.original  # what the limits should therefore read
+        self._before = (journal.original, journal.original)  # both, before the last request
         self._floor_hz = 0  # the floor another writer raised; one that was found may be left
         self._settled = True
         gpu = journal.gpu
@@ -41,7 +43,7 @@ class Control:
         self._allowed = {*gpu.table_hz, *limits}
         self._actuator = Actuator(str(gpu.directory), sorted(self._allowed))
         self._started = False
-        self._restored = False
+        self._closed = self._restored = self.hangs = False
         self._lock = threading.Lock()  # guards what is written, and the journal that tells it
 
     @property
@@ -56,26 +58,27 @@ class Control:
     def request(self, target_hz: int | None) -> None:
         """Ask for an operating point, or with None for the board's own range; never blocks.
 
-        Another writer's limits are not written over: `foreign_range` finds them.
+        Another writer's maximum is not written over: `foreign_range` finds it.
 
         Raises:
-            BoardError: it cannot be noted in the journal, or the limits cannot be read.
+            BoardError: it cannot be noted in the journal.
         """
         wanted = self._own_range() if target_hz is None else Range(target_hz, target_hz)
         with self._lock:
-            if not self._restored:
+            if not self._closed:
                 self._journal = self._journal.note(wanted)
-                # Looked at last: whoever writes between a look and our write is written over.
-                if self.foreign_range() is None:
-                    self._write(wanted)
+                self._write(wanted)
 
     def _write(self, wanted: Range) -> None:
         if not self._started:
             self._actuator.start()
             self._started = True
+        # Behind a request that is still under way, what the limits will read is not known.
+        expected_hz = self._range.max_hz if self._settled else -1
+        self._before = (self._asked, self._range)
         self._range = self._asked = wanted
         self._settled = False
-        self._actuator.request(wanted.min_hz, wanted.max_hz)
+        self._actuator.request(wanted.min_hz, wanted.max_hz, expected_hz)
 
     def _own_range(self) -> Range:
         """Return the board's own range; another writer's, off the table, is cut to the table.
@@ -89,6 +92,8 @@ class Control:
     def transitions(self) -> list[Transition]:
         """Return the frequency changes that have finished since the last call."""
         finished = self._actuator.drain()
+        if finished and finished[-1].errno == errno.ECANCELED:
+            self._asked, self._range = self._before
         self._settled = self._settled or bool(finished and not self._actuator.pending)
         return finished
 
@@ -98,7 +103,7 @@ class Control:
         Raises:
             BoardError: they cannot be read.
         """
-        if not self._settled or self._restored:
+        if not self._settled or self._closed:
             return None
         now = self._journal.gpu.read_range()
         return None if now == self._range else now
@@ -116,7 +121,7 @@ class Control:
             min_hz = found.min_hz
             self._floor_hz = found.min_hz if found.min_hz > self._asked.min_hz else 0
         with self._lock:
-            if not self._restored and not self.is_cooled():
+            if not self._closed and not self.is_cooled():
                 self._journal = self._journal.adopt(Range(min(min_hz, found.max_hz), found.max_hz))
         return Range(min(self._floor_hz, found.max_hz), found.max_hz)
 
@@ -145,14 +150,19 @@ class Control:
         """Put the board back as it was found; a second call does nothing.
 
         Raises:
-            BoardError: it could not be put back; the journal stays for `orin-gov restore`.
+            BoardError: it could not be put back, or a write of ours hangs and may come after; the
+                journal stays for a second call, the warden or `orin-gov restore`.
         """
         with self._lock:
             if self._restored:
                 return
-            if self._started and not self._actuator.stop(timeout_s=1.0):
-                logger.warning("a frequency write is hanging; restoring beside it")
-            restore_in_time(self._journal)
+            self._closed = True
+            self.hangs = self._started and not self._actuator.stop(timeout_s=1.0)
+            restore_in_time(self._journal, for_good=not self.hangs)
+            if self.hangs:
+                raise BoardError(
+                    "a frequency write hangs; it is put back once more when it is over"
+                )
             self._restored = True
 
 
@@ -212,6 +222,8 @@ def _end(control: Control | None, warden: Warden) -> None:
     except BoardError as error:
         # Said, not raised: what the script ended with is what the run must end with.
         logger.error("%s", error)
-        warden.abandon()
+        # While a write hangs this process cannot end, and its pipe to the warden stays open.
+        if control is None or not control.hangs:
+            warden.abandon()
     else:
         warden.dismiss()

@@ -102,11 +102,11 @@ class Helm:
             return None
         try:
             found = self._control.foreign_range()
+            if found is None:
+                return None
+            limits, cooled = self._control.adopt(found), self._control.is_cooled()
         except BoardError as error:
             return self._give_up(str(error))
-        if found is None:
-            return None
-        limits, cooled = self._control.adopt(found), self._control.is_cooled()
         self._adopted[limits] += not cooled  # heat comes and goes, and writes against nobody
         who = "heat caps the GPU: it has" if cooled else "another writer set"
         told = f"{who} {found.min_hz / 1e6:.0f}-{found.max_hz / 1e6:.0f} MHz"

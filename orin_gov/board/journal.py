@@ -13,7 +13,7 @@ from typing import Any
 
 from orin_gov._actuator import write_range
 from orin_gov.board.conditions import is_cooled
-from orin_gov.board.files import read_int, read_text
+from orin_gov.board.files import read_text
 from orin_gov.board.gpu import Gpu, Range
 from orin_gov.board.private import draft_path, read_private, write_private
 from orin_gov.errors import BoardError
@@ -131,27 +131,39 @@ def _setting(file: str, original: int, ours: int) -> Setting:
     return Setting(path, int(original), int(ours))
 
 
-def restore(journal: Journal) -> Range:
+def restore(journal: Journal, for_good: bool = True) -> Range:
     """Put limits and sensors back as the journal says, remove it, and return the GPU's limits.
 
     Where we never set anything, nothing is written: what the limits are now is not our doing.
+    Where it is not `for_good` the journal stays.
 
     Raises:
         BoardError: something cannot be written or read; the rest is restored, the journal stays.
     """
     sensor_fault = _restore_sensors(journal.sensors)
-    limits = journal.gpu.read_range()
-    if journal.ours_hz:
+    if not journal.ours_hz:
+        limits = journal.gpu.read_range()
+    else:
         cooled = is_cooled(journal.root, journal.gpu)
-        limits = limits_to_restore(journal.original, journal.ours_hz, limits, cooled)
+        limits = _limits_to_restore_now(journal, cooled)
         try:
             write_range(str(journal.gpu.directory), limits.min_hz, limits.max_hz)
         except OSError as error:
             raise BoardError(_cannot_restore(error)) from error
     if sensor_fault:
         raise BoardError(_cannot_restore(sensor_fault)) from sensor_fault
-    forget_journal(journal.path)
+    if for_good:
+        forget_journal(journal.path)
     return limits
+
+
+def _limits_to_restore_now(journal: Journal, cooled: bool) -> Range:
+    try:
+        now = journal.gpu.read_range()
+    except BoardError:
+        # A file that a killed writer left empty, say: no sign of anybody else's.
+        return journal.original
+    return limits_to_restore(journal.original, journal.ours_hz, now, cooled)
 
 
 def forget_journal(path: Path) -> None:
@@ -164,7 +176,8 @@ def _restore_sensors(settings: tuple[Setting, ...]) -> OSError | None:
     """Restore each setting that is still ours; return what went wrong first."""
     fault = None
     for setting in settings:
-        if read_int(setting.file) != setting.ours:
+        # Empty is what a writer leaves that was killed between cutting the file and writing.
+        if read_text(setting.file) not in ("", str(setting.ours)):
             continue  # another writer's, or a sensor that is gone: its next driver resets it
         try:
             setting.file.write_text(f"{setting.original}\n")

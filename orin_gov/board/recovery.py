@@ -16,8 +16,10 @@ RESTORE_S = 3.0
 """How long a restore is waited for: a board that hangs must not hold up the end of the run."""
 
 
-def restore_in_time(journal: Journal) -> None:
+def restore_in_time(journal: Journal, for_good: bool = True) -> None:
     """Restore, in a thread that is left behind where the board hangs.
+
+    Where it is not `for_good` the journal stays, for another time.
 
     Raises:
         BoardError: it could not be restored, or not in time.
@@ -27,7 +29,7 @@ def restore_in_time(journal: Journal) -> None:
 
     def work() -> None:
         try:
-            restore(journal)
+            restore(journal, for_good)
         except BoardError as error:
             faults.append(error)
         done.set()
