@@ -24,23 +24,29 @@ def run(arguments: argparse.Namespace) -> int:
 def _explain_policy(path: Path | None) -> None:
     from orin_gov.policy.tree import tree_lines
     from orin_gov.supervisor import load_policy
+    from orin_gov.view.lines import printable
 
     policy = load_policy(path)
     for key, value in policy.card.items():
-        print(f"{key}: {value}")
+        print(printable(f"{key}: {value}"))
     for objective, nodes in policy.trees.items():
-        print(f"\n{objective}:")
-        print("\n".join(tree_lines(nodes, depth=1)))
+        print(printable(f"\n{objective}:"))
+        print("\n".join(map(printable, tree_lines(nodes, depth=1))))
 
 
 def _explain_run(path: Path) -> None:
+    from orin_gov.errors import RunDirectoryError
     from orin_gov.record.reader import read_decisions, read_manifest
+    from orin_gov.view.lines import printable
 
     manifest = read_manifest(path)
-    print(f"{manifest['name']} on {manifest['board']}, {manifest['started']}")
-    for epoch in read_decisions(path):
-        print(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}")
-        print(f"  {_decided_words(epoch['decision'])}")
+    try:
+        print(printable(f"{manifest['name']} on {manifest['board']}, {manifest['started']}"))
+        for epoch in read_decisions(path):
+            print(printable(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}"))
+            print(printable(f"  {_decided_words(epoch['decision'])}"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunDirectoryError(f"{path} is no record of orin_gov's: {error!r}") from error
 
 
 def _measured_words(measured: dict[str, Any]) -> str:

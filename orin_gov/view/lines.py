@@ -1,5 +1,6 @@
 """The plain view: one line a decision epoch and a summary, on stderr; stdout is the script's."""
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 NAME = "orin-gov"
 LABEL_WIDTH = 10
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters: a stranger's file must not steer a terminal."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class _Console(Console):
@@ -35,8 +42,10 @@ class _Console(Console):
     def say(self, line: str | Text) -> None:
         """Print a line."""
         # soft_wrap: a log file gets one line an epoch, whatever the width of a terminal.
+        text = Text(line) if isinstance(line, str) else line
+        text.plain = printable(text.plain)
         with suppress(OSError):
-            self.print(line, soft_wrap=True)
+            self.print(text, soft_wrap=True)
 
 
 def _say(line: str | Text, style: str = "") -> None:

@@ -11,8 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import command
+from test_leaving_as_found import governed, write_job
 from trees import build_tree, content, gpu_folder
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="being called through sudo takes root")
@@ -205,3 +207,40 @@ def test_the_board_is_set_by_root_and_not_by_the_script(folder: Path, root: Path
         folder, "run", "--root", root, "--", "sh", "-c", f"echo 1 > '{gpu}/max_freq' || exit 5"
     )
     assert done.returncode == 5
+
+
+def test_a_script_under_sudo_cannot_end_the_governor(folder: Path, root: Path) -> None:
+    done = under_sudo(folder, "run", "--root", root, "--", "sh", "-c", "kill -9 $PPID || exit 9")
+    assert done.returncode == 9
+
+
+def test_any_user_can_keep_a_governor_from_starting(folder: Path, root: Path) -> None:
+    """Whoever may read a file may lock it: the price of a lock that cannot go stale."""
+    top = gpu_folder(root) / "max_freq"
+    body = "import fcntl, time; fcntl.flock(0, 2); print(flush=True); time.sleep(60)"
+    python = f"/usr/bin/python{sys.version_info[0]}"
+    if not Path(python).exists():
+        pytest.skip(f"{python} is not installed")
+    with (
+        open(top, "rb") as opened,
+        subprocess.Popen(
+            [python, "-c", body],
+            user="nobody",
+            stdin=opened,
+            stdout=subprocess.PIPE,
+        ) as holder,
+    ):
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        done = under_sudo(folder, "run", "--root", root, "--", "touch", "ran")
+        holder.kill()
+    assert done.returncode == 125
+    assert "another orin-gov governs" in done.stderr
+
+
+def test_a_run_listens_on_no_port(tmp_path: Path, root: Path) -> None:
+    with governed(write_job(tmp_path), "--root", root) as run:
+        us = psutil.Process(run.process.pid)
+        for process in (us, *us.children(recursive=True)):
+            assert process.net_connections("inet") == []
+        assert run.ends() == 7

@@ -4,7 +4,9 @@ import fnmatch
 import grp
 import os
 import re
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,16 @@ from trees import board_names, build_tree, content, gpu_folder, plant
 
 from orin_gov.board.gpu import find_gpu
 from orin_gov.errors import BoardError, UsageError
-from orin_gov.rights import FILES, GPU_KERNEL_NAMES, RULE, UNIT, grant, revoke, rule_text
+from orin_gov.rights import (
+    FILES,
+    GPU_KERNEL_NAMES,
+    RULE,
+    UNIT,
+    grant,
+    install_service,
+    revoke,
+    rule_text,
+)
 
 GROUP = grp.getgrgid(os.getgid()).gr_name
 WRITERS = stat.S_IWGRP | stat.S_IWOTH
@@ -124,3 +135,29 @@ def test_it_wants_one_thing_at_a_time(orin_gov, root: Path, words: list[str]) ->
     assert "or --remove" in done.stderr
     assert content(root) == before
     revoke(root)
+
+
+def test_the_service_is_the_users_and_restores_the_board_after_it(
+    root: Path, tmp_path: Path
+) -> None:
+    install_service(root, "somebody")
+    unit = tmp_path / "orin-gov@.service"
+    lines = (root / UNIT).read_text().replace("=somebody", "=root")
+    unit.write_text(lines)
+    assert "User=root" in lines
+    assert "NoNewPrivileges=yes" in lines
+    assert "KillMode=mixed" in lines
+    (after,) = (line for line in lines.splitlines() if line.startswith("ExecStopPost="))
+    assert after.endswith("-m orin_gov restore")
+    if shutil.which("systemd-analyze"):
+        done = subprocess.run(
+            ["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=60
+        )
+        assert "orin-gov@" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("user", ["root\nExecStart=/bin/sh", "a b", ""])
+def test_a_service_cannot_be_extended_by_a_users_name(root: Path, user: str) -> None:
+    with pytest.raises(UsageError):
+        install_service(root, user)
+    assert not (root / UNIT).exists()
