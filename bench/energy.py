@@ -83,7 +83,8 @@ class Plant(threading.Thread):
 
     def __init__(self, board: BoardModel, root: Path, load: Load) -> None:
         super().__init__()
-        self._rails = Rails(board, root, random.Random(SEED))
+        self._begin_ns = time.monotonic_ns()
+        self._rails = Rails(board, root, random.Random(SEED), self._begin_ns)
         self._board, self._load = board, load
         self._labels = [rail.label for rail in board.module_rails]
         self.truth_j = np.zeros(len(load.phases))
@@ -100,10 +101,9 @@ class Plant(threading.Thread):
         powers = [self._board.rail_power_w(law, self._board.top_hz) for law in laws]
         end_ns = int(self._load.edges_ns[-1]) + LEAD_NS
         edges_ns = [*self._load.edges_ns.tolist(), end_ns]
-        now_ns, current, begin_j = time.monotonic_ns(), 0, 0.0
-        convert_ns = now_ns + CYCLE_NS
+        now_ns, current, begin_j = self._begin_ns, 0, 0.0
         while now_ns < end_ns:
-            next_ns = min(edges_ns[current], convert_ns)
+            next_ns = min(edges_ns[current], self._rails.due_ns)
             self._rails.add((next_ns - now_ns) * 1e-9, powers[current])
             now_ns = next_ns
             if now_ns == edges_ns[current]:
@@ -112,11 +112,10 @@ class Plant(threading.Thread):
                     self.truth_j[current - 1] = module_j - begin_j
                 begin_j = module_j
                 current += 1
-            if now_ns == convert_ns:
-                time.sleep(max(0, convert_ns - time.monotonic_ns()) * 1e-9)
-                self._rails.convert()
-                self.late_ns.append(time.monotonic_ns() - convert_ns)
-                convert_ns += CYCLE_NS
+            if now_ns >= self._rails.due_ns:
+                time.sleep(max(0, now_ns - time.monotonic_ns()) * 1e-9)
+                self._rails.convert(now_ns)
+                self.late_ns.append(time.monotonic_ns() - now_ns)
 
 
 class Poller(threading.Thread):

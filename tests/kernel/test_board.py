@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from rig import CHIP, LOW_HZ, NODE, OTHER_CHIP, TOP_HZ, hwmon, limits, write
 
+from orin_gov.board.averaging import Averaging, find_averaging
 from orin_gov.board.gpu import find_gpu
 from orin_gov.board.probe import open_board
-from orin_gov.board.rails import sensor_averaging
 
 ROOT = Path("/")
 
@@ -34,11 +34,16 @@ def test_a_switched_off_channel_has_files_and_is_no_rail() -> None:
     assert all((rail.chip, rail.channel) != (OTHER_CHIP, 1) for rail in open_board(ROOT).rails)
 
 
+def averaging() -> Averaging:
+    (found,) = (found for found in find_averaging(ROOT) if found.chip == CHIP)
+    return found
+
+
 def test_averaging_is_read_and_the_update_interval_does_not_tell_of_it() -> None:
-    assert sensor_averaging(ROOT) == 1
+    assert averaging().samples == 1
     interval = (hwmon() / "update_interval").read_text()
     write(hwmon() / "samples", 512)
-    assert sensor_averaging(ROOT) == 512
+    assert averaging().samples == 512
     assert (hwmon() / "update_interval").read_text() == interval
 
 
