@@ -14,18 +14,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from bench._figures import Figure, parser, publish
-from bench._kill_rig import BOARD, Result, be_subreaper, run_kill
+from bench._kill_board import BOARD
+from bench._kill_processes import be_subreaper
+from bench._kill_rig import Result, run_kill
 from bench._kills import draw
 
 KILLS = 1000
 JOBS = 2
+TELL_EVERY = 100
 
 
 def play(seeds: Sequence[int], jobs: int) -> list[Result]:
     """Play the kill of every seed, `jobs` at a time."""
     fork = multiprocessing.get_context("fork")
+    results = []
     with fork.Pool(jobs, be_subreaper) as pool:
-        return list(pool.imap_unordered(run_kill, map(draw, seeds)))
+        for result in pool.imap_unordered(run_kill, map(draw, seeds)):
+            results.append(result)
+            for fault in result.faults:
+                print(f"{result.kill}: {fault}", file=sys.stderr)
+            if len(results) % TELL_EVERY == 0:
+                print(f"{len(results)} of {len(seeds)} kills", file=sys.stderr)
+    return results
 
 
 def figures(results: Sequence[Result]) -> list[Figure]:
@@ -51,9 +61,6 @@ def main() -> int:
     options = arguments.parse_args()
     seeds = range(options.first, options.first + options.kills)
     results = play(seeds, options.jobs)
-    for result in results:
-        for fault in result.faults:
-            print(f"{result.kill}: {fault}", file=sys.stderr)
     return publish("restore", f"virtual {BOARD}", figures(results), options.json)
 
 
