@@ -23,6 +23,9 @@ MEMORY = "/dev/shm"
 FULL_BYTES = 64
 """What a file may hold on the full disk: a clock fits, a journal or a record does not."""
 
+DEADLY = (signal.SIGKILL, signal.SIGSEGV)
+"""What ends a warden; it leaves the other signals alone."""
+
 PATIENCE_S = 15.0
 LET_IT_RUN_S = 0.15
 
@@ -57,6 +60,7 @@ class Rig:
         self._kill, self._folder, self._result = kill, folder, result
         self._board = KillBoard(folder / "board")
         self._pids: dict[str, int] = {}
+        self._struck: set[str] = set()
         self._ring = make_ring()
         self._socket, self._far_end = socket.socketpair()
 
@@ -146,6 +150,7 @@ class Rig:
         victims = self._kill.victims
         if victims == ("oom",):
             victims = (max(self._pids, key=self._memory),)
+        self._struck = {*victims} & {*self._pids}
         for name in victims:
             if name in self._pids:
                 with suppress(ProcessLookupError):
@@ -190,6 +195,10 @@ class Rig:
 
     def _help(self) -> None:
         """All that could restore is dead: do what a user does next."""
+        if "warden" in self._pids and not (
+            "warden" in self._struck and self._kill.number in DEADLY
+        ):
+            self._result.faults.append("the warden was not killed, and did not restore")
         root, folder = self._board.root, self._folder
         if self._kill.new_start:
             self._result.by = "a new start"
