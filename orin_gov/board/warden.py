@@ -29,10 +29,13 @@ class Warden:
     def fork(cls, root: Path, keep: tuple[int, ...]) -> "Warden":
         """Start the warden of the board under `root`; it holds on to the descriptors `keep`."""
         reader, writer = os.pipe2(os.O_CLOEXEC)
+        # Not during the fork: what Python runs around it would swallow a Ctrl-C.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
         pid = os.fork()
         if pid == 0:
             _detach((reader, *keep))
             _watch(reader, root)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(reader)
         return cls(pid, writer)
 
