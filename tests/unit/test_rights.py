@@ -23,7 +23,6 @@ from orin_gov.rights import (
     UNIT,
     grant,
     install_service,
-    revoke,
     rule_text,
 )
 
@@ -58,6 +57,7 @@ def test_exactly_the_three_files_of_the_gpu_become_the_groups(root: Path) -> Non
     assert {path: each for path, each in content(root).items() if path in texts} == texts
 
 
+@as_root
 def test_removing_takes_all_of_it_back(orin_gov, root: Path) -> None:
     before = {path: path.stat().st_mode for path in root.rglob("*")}
     words = ("setup", "--root", root)
@@ -134,7 +134,6 @@ def test_it_wants_one_thing_at_a_time(orin_gov, root: Path, words: list[str]) ->
     assert done.returncode == 2
     assert "or --remove" in done.stderr
     assert content(root) == before
-    revoke(root)
 
 
 def test_the_service_is_the_users_and_restores_the_board_after_it(
