@@ -2,14 +2,16 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 RESAMPLES = 10_000
+FILE_WIDTH = 120
 
 
 @dataclass(frozen=True)
@@ -47,18 +49,24 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
+def console() -> Console:
+    """Return where tables are printed: a file or a pipe has room for whole names."""
+    return Console() if sys.stdout.isatty() else Console(width=FILE_WIDTH)
+
+
 def publish(bench: str, board: str, figures: Sequence[Figure], as_json: bool) -> int:
     """Print the figures; return the exit code: 0 where every bar is met."""
     if as_json:
         rows = [{**asdict(figure), "ok": figure.ok} for figure in figures]
         print(json.dumps({"bench": bench, "board": board, "figures": rows}))
     else:
-        Console().print(_table(bench, board, figures))
+        console().print(_table(bench, board, figures))
     return 0 if all(figure.ok is not False for figure in figures) else 1
 
 
 def _table(bench: str, board: str, figures: Sequence[Figure]) -> Table:
-    table = Table("figure", "value", "95 % interval", "n", "bar", title=f"{bench} on {board}")
+    name = Column("figure", overflow="fold")
+    table = Table(name, "value", "95 % interval", "n", "bar", title=f"{bench} on {board}")
     for figure in figures:
         low_high = figure.interval and "{:.4g} to {:.4g}".format(*figure.interval)
         mark = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.ok]

@@ -29,14 +29,16 @@ cdef class PhaseRing:
 
     Kinds 0 to 6 say that this phase (orin_gov.phases) begins at t_ns, of CLOCK_MONOTONIC; kind
     STEP says that an optimizer step ended, and its value is the work done in it (NaN = unknown).
+    Other kinds (orin_gov.counts) are for `put`.
 
     fd: a memfd of RING_BYTES, which may be closed afterwards. Make it with MFD_ALLOW_SEALING: it is
     sealed against resizing here, as a process that shrank it would kill the others with SIGBUS.
     Raises ValueError for memory of another size, origin or version, OSError if it cannot be mapped.
 
-    One process's one thread produces (`claim`, `mark`, `step`), one other's consumes (`drain`); the
-    properties and `set_stretch` are for anyone. Each side may be hostile to the other: whatever is
-    in the memory, no access leaves it. In the child of a fork `disable` must be called.
+    One process's one thread produces (`claim`, `mark`, `turn`, `put`, `step`), one other's consumes
+    (`drain`); the properties and `set_stretch` are for anyone. Each side may be hostile to the
+    other: whatever is in the memory, no access leaves it. In the child of a fork `disable` must be
+    called.
     """
 
     cdef Shared *_shared
@@ -89,20 +91,18 @@ cdef class PhaseRing:
         long as at the present clock. Raises ValueError for a phase outside 0 to 6.
         """
         cdef int64_t kind = phase
-        if not 0 <= kind < PHASES:
-            raise ValueError(f"phase {kind}: expected 0 to {PHASES - 1}")
-        if not self._is_producer():
-            return
-        cdef Header *header = &self._shared.header
-        cdef int64_t left = current_phase(self._shared)
-        if load_double(&header.stretch[left]) > 1.0:
-            self._lengthen(&header.stretch[left], now_ns() - header.phase_begin_ns)
-            if self._closed:
-                return
-        cdef int64_t time_ns = now_ns()
-        append(self._shared, Record(time_ns, kind, 0.0))
-        header.phase_begin_ns = time_ns
-        store_release(&header.current_phase, kind)
+        cdef int64_t time_ns = self._turn(kind)
+        if time_ns:
+            append(self._shared, Record(time_ns, kind, 0.0))
+
+    def turn(self, phase: int) -> int:
+        """Do what `mark` does but for the record; return the time (0 = we are not the producer)."""
+        return self._turn(phase)
+
+    def put(self, t_ns: int, kind: int, value: float) -> None:
+        """Record anything; nothing unless we are the producer."""
+        if self._is_producer():
+            append(self._shared, Record(t_ns, kind, value))
 
     def step(self, work: float) -> None:
         """Record the end of an optimizer step that did `work` tokens or samples (NaN = unknown)."""
@@ -110,7 +110,7 @@ cdef class PhaseRing:
             append(self._shared, Record(now_ns(), STEP_KIND, work))
 
     def disable(self) -> None:
-        """Turn `mark` and `step` of this object into no-ops."""
+        """Turn `mark`, `turn`, `put` and `step` of this object into no-ops."""
         self._pid = 0
 
     def drain(self) -> bytes:
@@ -191,6 +191,22 @@ cdef class PhaseRing:
 
     cdef bint _is_producer(self) noexcept:
         return self._pid != 0 and load_acquire(&self._shared.header.producer_pid) == self._pid
+
+    cdef int64_t _turn(self, int64_t kind) except -1:
+        if not 0 <= kind < PHASES:
+            raise ValueError(f"phase {kind}: expected 0 to {PHASES - 1}")
+        if not self._is_producer():
+            return 0
+        cdef Header *header = &self._shared.header
+        cdef int64_t left = current_phase(self._shared)
+        if load_double(&header.stretch[left]) > 1.0:
+            self._lengthen(&header.stretch[left], now_ns() - header.phase_begin_ns)
+            if self._closed:
+                return 0
+        cdef int64_t time_ns = now_ns()
+        header.phase_begin_ns = time_ns
+        store_release(&header.current_phase, kind)
+        return time_ns
 
     cdef int _lengthen(self, const double *factor, int64_t elapsed_ns) except -1:
         """Sleep until work that took `elapsed_ns` at the top clock is done at the present one.

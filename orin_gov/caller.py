@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 OF_THE_USER = ("HOME", "LOGNAME", "MAIL", "PATH", "SHELL", "USER", "USERNAME")
 """What sudo sets to root's. All else that it gives is the caller's, or was given on its line."""

@@ -1,6 +1,7 @@
 """The energy timeline: how many joules each rail took between any two moments."""
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ CYCLE_NS = 6_600_000
 
 REACH = 2.5
 """A step of the power is estimated from readings up to so many conversion cycles away."""
+
+PERCENTILES = (1.0, 99.0)
+"""What stands for the lowest and the highest power: one odd reading in a hundred does not."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -101,6 +105,27 @@ class EnergyTimeline:
                 read = joined[~np.isnan(joined[:, rail]), rail]
                 counts[rail] = np.count_nonzero(np.diff(read))
         return counts
+
+    def power_range_w(
+        self, begin_ns: int, end_ns: int, total: Sequence[str] | None
+    ) -> tuple[float, float] | None:
+        """Return the 1st and 99th percentile of the power sampled between two moments.
+
+        It is that of the rails in `total` together; None where they were not sampled.
+        """
+        if not total or not set(total) <= set(self.rails):
+            return None
+        columns = [self.rails.index(label) for label in total]
+        power = [
+            chunk.power_w[(chunk.t_ns >= begin_ns) & (chunk.t_ns <= end_ns)][:, columns]
+            for chunk in self._chunks_since(begin_ns)
+        ]
+        module_w = np.concatenate(power).sum(axis=1) if power else np.zeros(0)
+        module_w = module_w[~np.isnan(module_w)]
+        if not len(module_w):
+            return None
+        low_w, high_w = np.percentile(module_w, PERCENTILES).tolist()
+        return low_w, high_w
 
     def _chunks_since(self, begin_ns: int) -> list[Samples]:
         chunks: list[Samples] = []

@@ -22,8 +22,11 @@ from orin_gov.energy import EnergyTimeline
 from orin_gov.helm import Helm, Lookout, has_come
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.history import History
 from orin_gov.policy.window import Window
 from orin_gov.record.writer import RunWriter
+from orin_gov.sight import Sight
+from orin_gov.surroundings import Lookaround
 from orin_gov.windows import Epoch, MeasuredStep, WindowBuilder, measure_step
 from orin_gov.workload.tracker import MARK, Step, StepTracker
 
@@ -104,9 +107,11 @@ class Engine(threading.Thread):
         self._timeline = EnergyTimeline(rails, round(board.cycle_s * 1e9))
         quanta_w = {rail.label: rail.quantum_w() for rail in board.rails}
         self._builder = WindowBuilder(epoch, self._timeline, board.total_rails, quanta_w)
-        self._tracker = StepTracker()
+        self._tracker, self._history = StepTracker(), History()
+        self._lookaround = Lookaround()
         self._waiting: deque[Step] = deque()
         self._decision = governor.first()
+        self.sight = Sight(self._decision)
         self._stepped = stepped
         self._ending = threading.Event()
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
@@ -137,10 +142,12 @@ class Engine(threading.Thread):
     def _tick(self) -> None:
         now_ns = self.ticked_ns = time.monotonic_ns()
         self._seek_gpu(now_ns)
+        self._lookaround.look(self.board, now_ns)
         clock_hz = self._clock_hz = self._poll(now_ns)
         self._disturbances.look(now_ns)
         samples = self._sampler.drain()
         self._timeline.append(samples)
+        self.sight.samples(samples)
         self._writer.samples(samples, clock_hz)
         self._see_transitions()
         if decision := self._helm.look(now_ns):
@@ -159,6 +166,7 @@ class Engine(threading.Thread):
             self.tally.clock_s[clock_hz] += (now_ns - self._polled_ns) * 1e-9  # type: ignore[assignment]
         self._polled_ns = now_ns
         self._builder.poll(now_ns, clock_hz, load)
+        self.sight.poll(clock_hz, load)
         return clock_hz
 
     def _is_covered(self, step: Step, now_ns: int) -> bool:
@@ -169,11 +177,12 @@ class Engine(threading.Thread):
     def _take_step(self, step: Step) -> None:
         if not step.number and not self._stepped:
             self._stepped = True
-            self._builder.begin(self._builder.target_hz, step.begin_ns)
+            self._builder.begin(self._builder.target_hz, step.begin_ns, self._decision.state)
         measured = measure_step(
             step, self._timeline, self.board.total_rails, self.board.resolves_phases
         )
         self.tally.add_step(measured)
+        self.sight.step(measured)
         self._writer.step(measured, self._builder.target_hz, len(self.tally.epochs))
         if window := self._builder.add(measured):
             self._end_epoch(window)
@@ -182,13 +191,15 @@ class Engine(threading.Thread):
         """End an epoch by time where no steps are seen."""
         if self._stepped and not self._ring.marks and now_ns - self._started_ns > QUIET_START_NS:
             self._stepped = False
-            self._builder.begin(self._builder.target_hz, now_ns)
+            self._builder.begin(self._builder.target_hz, now_ns, self._decision.state)
         covered_ns = self._timeline.covered_until_ns or now_ns
         if not self._stepped and (window := self._builder.close_by_time(covered_ns)):
             self._end_epoch(window)
 
     def _end_epoch(self, window: Window) -> None:
         window = self._mark(window)
+        surroundings = self._lookaround.surroundings(self.board, self._helm.limits_hz)
+        window = self._history.complete(window, surroundings)
         outcome = self._governor.outcome(window)
         measured_in = self._decision.state
         decision = self._helm.respect_others() or self._governor.decide(window)
@@ -218,16 +229,16 @@ class Engine(threading.Thread):
 
     def _follow(self, decision: Decision, since_ns: int) -> None:
         """Carry a decision out, and begin the window it is measured in."""
-        self._decision = decision
+        self._decision = self.sight.decision = decision
         target_hz = decision.target_hz if self._helm.holds else None
         if not self._helm.holds or target_hz == self._builder.target_hz:
-            self._builder.begin(target_hz, since_ns)
+            self._builder.begin(target_hz, since_ns, decision.state)
             return
         if instead := self._helm.request(target_hz, self._clock_hz):
-            self._decision = instead
-            self._builder.begin(None, time.monotonic_ns())
+            self._decision = self.sight.decision = instead
+            self._builder.begin(None, time.monotonic_ns(), instead.state)
         else:
-            self._builder.begin(target_hz, None)
+            self._builder.begin(target_hz, None, decision.state)
 
     def _see_transitions(self) -> None:
         for transition in self._helm.transitions():
@@ -236,7 +247,7 @@ class Engine(threading.Thread):
                 self._follow(instead, time.monotonic_ns())
             elif has_come(transition):
                 came_ns = transition.achieved_ns or transition.issued_ns
-                self._builder.begin(self._decision.target_hz, came_ns)
+                self._builder.begin(self._decision.target_hz, came_ns, self._decision.state)
 
     def _seek_gpu(self, now_ns: int) -> None:
         gpu = self._lookout.look(now_ns) if self.board.awaits_gpu else None
@@ -274,6 +285,13 @@ def as_json(record: EpochRecord) -> dict[str, object]:
             "coarseness": window.coarseness,
             "phase_time_s": dict(window.phase_time_s),
             "phase_energy_j": dict(window.phase_energy_j),
+            "operations_per_step": dict(window.operations_per_step),
+            "bytes_per_step": dict(window.bytes_per_step),
+            "launches_per_step": dict(window.launches_per_step),
+            "operations_by_shapes": window.by_shapes,
+            "sensitivity": window.sensitivity,
+            "power_range_w": window.power_range_w,
+            "surroundings": vars(window.surroundings),
             "rail_energy_j": dict(window.rail_energy_j),
             "slowdown": outcome.slowdown,
             "saving": outcome.saving,

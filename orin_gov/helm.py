@@ -54,6 +54,17 @@ class Helm:
         """Whether the clock is ours to set."""
         return self._control is not None
 
+    @property
+    def limits_hz(self) -> tuple[int, int] | None:
+        """The lowest and the highest operating point there is to choose, None without any."""
+        return (self._points[0], self._points[-1]) if self._points else None
+
+    @property
+    def limits(self) -> Range | None:
+        """The board's own limits, or None where the clock is not ours: then they stand there."""
+        control = self._control
+        return control.original if control is not None else None
+
     def take(self, control: Control, points_hz: Sequence[int], told: str) -> Decision:
         """Take over with a control that has come late, because `told`."""
         self._control, self._points = control, tuple(points_hz)

@@ -24,15 +24,19 @@ from orin_gov.control import Control, stand_by, take_control
 from orin_gov.engine import Engine, Tally
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.helm import Helm, Lookout
+from orin_gov.observer import Observer, Subject
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
-from orin_gov.policy.tree import Policy, parse_policy
+from orin_gov.policy.policy_file import parse_policy
+from orin_gov.policy.tree import Policy
 from orin_gov.policy.undisturbed import Undisturbed
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
+from orin_gov.running import announced
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
 from orin_gov.view.lines import print_end, print_epoch, print_start, print_warning
+from orin_gov.view.live import LiveView, live_view
 from orin_gov.virtual.launch import BOARDS, VirtualBoard
 from orin_gov.windows import Epoch
 
@@ -63,6 +67,7 @@ class Settings:
     dry_run: bool = False
     strict: bool = False
     fast_sensors: bool = False
+    live: bool | None = False  # None: where there is a terminal for it
     output: Path | None = None
     caller: Caller | None = None
 
@@ -105,7 +110,8 @@ def supervise(
         if decide is not None:
             governor = decide(board, points)
         else:
-            governor = Governor(policy, points or (1,), settings.objective, advise=advise)
+            top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
+            governor = Governor(policy, points or (1,), settings.objective, advise, top_hz)
             governor = Undisturbed(governor, points or (1,))
         path = settings.output or default_run_directory(name)
         with as_caller(settings.caller):
@@ -125,11 +131,13 @@ def supervise(
         with as_caller(settings.caller):
             writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
             writer.manifest(manifest)
+        view = stack.enter_context(live_view(settings.live))
+        stack.enter_context(announced(path))
         block_signals()
         workload = start(ring)
         if virtual:
             virtual.adopt(workload.pid)
-        run = _Run(settings, name, board, governor, points, control, take, writer)
+        run = _Run(settings, name, board, governor, points, control, take, writer, view)
         return run.see_through(workload, PhaseRing(ring), stepped)
 
 
@@ -146,12 +154,14 @@ class _Run:
         control: Control | None,
         take: Callable[[Gpu], Control] | None,
         writer: RunWriter,
+        view: LiveView | None,
     ) -> None:
         self._settings, self._name, self._board = settings, name, board
         self._governor, self._control, self._writer = governor, control, writer
         self._tally = Tally()
         self._helm = Helm(control, governor, points, self._tally.warnings)
         self._lookout = Lookout(board.root, take)
+        self._view = view
         self._warned = False
 
     def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool) -> int:
@@ -169,17 +179,22 @@ class _Run:
             resolvable(self._settings.epoch, self._board),
             self._writer,
             stepped,
-            print_epoch,
+            print_epoch if self._view is None else lambda record: None,
         )
+        observer = self._observer(engine, sampler, ring)
         print_start(self._name, self._board, self._control is not None, self._settings.objective)
         if told := sensors_words(self._settings.epoch, self._board):
             print_warning(told)
         began_s = time.monotonic()
         sampler.start()
         engine.start()
+        observer.start()
         code = wait_for(workload, lambda: self._look_after(engine))
         self._give_back()  # before all else: what is yet to be measured and written can wait
         ended = engine.finish()
+        observer.finish()
+        if self._view is not None:
+            self._view.close()
         sampler.stop()
         summary = summarize(
             self._tally,
@@ -195,12 +210,20 @@ class _Run:
             found = {"conditions": conditions, "exit_code": shell_code(code)}
             with as_caller(self._settings.caller):
                 self._writer.summary({**summary, **found})
+        observer.clear()
         if self._writer.fault:
             print_warning(self._writer.fault)
-        print_end(summary, self._writer.path, self._name, self._board)
+        print_end(summary, self._writer.path, self._name)
         return shell_code(code)
 
+    def _observer(self, engine: Engine, sampler: Sampler, ring: PhaseRing) -> Observer:
+        subject = Subject(self._name, self._settings.dry_run, self._settings.objective.max_slowdown)
+        show = self._view.show if self._view is not None else None
+        return Observer(subject, engine, self._helm, sampler, ring, self._writer.path, show)
+
     def _look_after(self, engine: Engine) -> None:
+        if self._view is not None:
+            self._view.tend()
         stalled = time.monotonic_ns() - engine.ticked_ns > STALLED_NS
         if (stalled or not engine.is_alive()) and not self._warned:
             # A fault of ours (its traceback is on stderr), or a file that hangs, must not cost the

@@ -8,12 +8,17 @@ from types import MappingProxyType
 
 import numpy as np
 
+from orin_gov.counts import Counts
 from orin_gov.energy import EnergyTimeline, Floats
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
+from orin_gov.policy.governor import State
 from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.workload.tracker import Step
+
+HOLD_STRETCH = 5
+"""A decision epoch lasts so many times longer while an operating point is held."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +28,19 @@ class Epoch:
     `least_s` is the shortest span the sensors can resolve.
     """
 
-    steps: int | None = 10
+    steps: int | None = 3
     seconds: float | None = None
     least_s: float = 1.0
+
+    def during(self, state: State) -> "Epoch":
+        """Return the epoch in a state: while holding, nothing is decided that could not wait."""
+        if state is not State.HOLD:
+            return self
+        return Epoch(
+            self.steps and self.steps * HOLD_STRETCH,
+            self.seconds and self.seconds * HOLD_STRETCH,
+            self.least_s * HOLD_STRETCH,
+        )
 
     @property
     def span_s(self) -> float:
@@ -136,18 +151,22 @@ class WindowBuilder:
         total: Sequence[str] | None,
         quanta_w: Mapping[str, float | None] = MappingProxyType({}),
     ) -> None:
-        self._epoch = epoch
+        self._usual = epoch
         self._quanta_w = quanta_w
         self._timeline = timeline
         self._total = total
+        self._counts = Counts()
         self.begin(None, 0)
 
-    def begin(self, target_hz: int | None, not_before_ns: int | None) -> None:
+    def begin(
+        self, target_hz: int | None, not_before_ns: int | None, state: State = State.WARMUP
+    ) -> None:
         """Start a window under `target_hz`; steps that began before `not_before_ns` are left out.
 
         None as `not_before_ns` leaves all out, until a later call says when the clock had changed.
         """
         self.target_hz = target_hz
+        self._epoch = self._usual.during(state)
         self._not_before_ns = not_before_ns
         self._steps: list[MeasuredStep] = []
         self._telemetry = _Telemetry()
@@ -170,6 +189,10 @@ class WindowBuilder:
 
     def add(self, measured: MeasuredStep) -> Window | None:
         """Add a step; return the window where it completes one."""
+        if counts := measured.step.counts:
+            self._counts = counts
+            if not counts.by_shapes:
+                return None  # counting lengthened it
         if self._not_before_ns is None or measured.step.begin_ns < self._not_before_ns:
             return None
         self._steps.append(measured)
@@ -199,6 +222,7 @@ class WindowBuilder:
             frequency_hz=self._telemetry.mean_clock_hz(),
             load=self._telemetry.mean_load(),
             coarseness=self._coarseness(start_ns, now_ns, energy_j),
+            power_range_w=self._timeline.power_range_w(start_ns, now_ns, self._total),
         )
 
     def _coarseness(self, begin_ns: int, end_ns: int, energy_j: float | None) -> float | None:
@@ -229,6 +253,7 @@ class WindowBuilder:
         phases = {phase for each in steps for phase in each.phase_time_s}
         begin_ns, end_ns = steps[0].step.begin_ns, steps[-1].step.end_ns
         energy_j = _total_of([each.energy_j for each in steps])
+        counts = self._counts.at_work(sum(units) / len(units) if counted else None)
         return Window(
             start_ns=begin_ns,
             end_ns=end_ns,
@@ -257,6 +282,11 @@ class WindowBuilder:
                 for unit, each in zip(units, steps, strict=True)
             ],
             coarseness=self._coarseness(begin_ns, end_ns, energy_j),
+            operations_per_step=counts.operations,
+            bytes_per_step=counts.moved,
+            launches_per_step=counts.launches,
+            by_shapes=counts.by_shapes,
+            power_range_w=self._timeline.power_range_w(begin_ns, end_ns, self._total),
         )
 
 

@@ -73,9 +73,14 @@ def identify(root: Path, has_parts: bool = False) -> Identity:
     """
     compatible = _first(root, COMPATIBLE)
     said = os.environ.get(SAID)
-    if not said and not has_parts and "tegra" not in (compatible or "") and not _module(compatible):
+    if (
+        not said
+        and not has_parts
+        and "tegra" not in (compatible or "")
+        and not module_of(compatible)
+    ):
         raise BoardError(f"this is no Jetson: {_missing(root, compatible)}")
-    module = _said(said) if said else _module(compatible)
+    module = _said(said) if said else module_of(compatible)
     l4t = _l4t_release(root)
     return Identity(
         module=module,
@@ -106,7 +111,8 @@ def _said(text: str) -> str:
     return text
 
 
-def _module(compatible: str | None) -> str | None:
+def module_of(compatible: str | None) -> str | None:
+    """Return the part number of the module that a device tree's `compatible` names, if any."""
     # The most specific entry stands first. An emulated module ("...-as-p3701-0004") behaves as the
     # one it plays, so the last one of that entry counts.
     entries = (compatible or "").split()

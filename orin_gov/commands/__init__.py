@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 COMMANDS = {
     "run": "run a training script, governed",
+    "top": "watch a run from another terminal",
     "doctor": "say what was found of a board, what is missing, and what mends it",
     "restore": "put a board back that a killed run left changed",
     "setup": "let a group set the GPU's clock, so that no root is needed",

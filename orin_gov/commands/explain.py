@@ -10,6 +10,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", nargs="?", type=Path, metavar="POLICY|RUN", help="default: the policy that ships"
     )
+    parser.add_argument(
+        "--objective", default="energy", metavar="NAME", help="energy (default), edp, ed2p or time"
+    )
+    parser.add_argument(
+        "--max-slowdown", default="10%", metavar="SHARE", help="the budget (default 10%%)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -17,21 +23,24 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.what is not None and arguments.what.is_dir():
         _explain_run(arguments.what)
     else:
-        _explain_policy(arguments.what)
+        _explain_policy(arguments)
     return 0
 
 
-def _explain_policy(path: Path | None) -> None:
+def _explain_policy(arguments: argparse.Namespace) -> None:
+    from orin_gov.commands.run import parse_share
+    from orin_gov.policy.objective import Objective
     from orin_gov.policy.tree import tree_lines
     from orin_gov.supervisor import load_policy
     from orin_gov.view.lines import printable
 
-    policy = load_policy(path)
+    objective = Objective(arguments.objective, parse_share(arguments.max_slowdown))
+    policy = load_policy(arguments.what)
     for key, value in policy.card.items():
         print(printable(f"{key}: {value}"))
-    for objective, nodes in policy.trees.items():
-        print(printable(f"\n{objective}:"))
-        print("\n".join(map(printable, tree_lines(nodes, depth=1))))
+    top_hz = max(policy.card.get("table_hz") or [1e9])
+    print(f"\n{objective.name}, at most {objective.max_slowdown:.0%} slower:")
+    print("\n".join(map(printable, tree_lines(policy, top_hz, objective, depth=1))))
 
 
 def _explain_run(path: Path) -> None:

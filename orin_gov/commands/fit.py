@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Fit and write the policy."""
     from orin_gov.errors import OrinGovError, UsageError
-    from orin_gov.policy.tree import dump_policy
+    from orin_gov.policy.policy_file import dump_policy
 
     if arguments.workloads < 1:
         raise UsageError(f"--workloads is {arguments.workloads}, expected at least 1")
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.progress import track
 
     from orin_gov import __version__
-    from orin_gov.policy.fit import examples_of, fit_policy
+    from orin_gov.policy.fit import example_of, fit_policy
     from orin_gov.virtual.family import window_at, window_at_podgov, workload_family
     from orin_gov.virtual.plant import load_board
 
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         baseline = window_at_podgov(board, workload, steps)
         windows = [window_at(board, workload, hz, steps) for hz in board.frequencies_hz]
-        examples += examples_of(baseline, windows, board.top_hz)
+        examples.append(example_of(baseline, windows, board.top_hz))
     card = {
         "fitted_on": f"virtual board {board.name}: {arguments.workloads} workloads of its family, "
         f"seed {arguments.seed}; nothing measured on a real board",
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise OrinGovError(f"cannot write {arguments.output}: {error.strerror}") from error
     print(
-        f"wrote {arguments.output}: {len(examples)} examples; "
+        f"wrote {arguments.output}: {len(examples)} workloads; "
         f"see orin-gov explain {arguments.output}"
     )
     return 0

@@ -59,6 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strict", action="store_true", help="refuse to run the script where it cannot be governed"
     )
     parser.add_argument(
+        "--live",
+        action=argparse.BooleanOptionalAction,
+        help="draw the run below the script's output, where there is a terminal; or never",
+    )
+    parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the run directory (default: a new one)"
     )
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module")
@@ -91,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         strict=arguments.strict,
         fast_sensors=arguments.fast_sensors,
+        live=arguments.live,
         output=arguments.output,
         caller=caller,
     )

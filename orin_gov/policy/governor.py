@@ -1,8 +1,8 @@
 """The governor: from each window to the next decision. Pure: it does no I/O and knows no clock.
 
-Baseline -> Decide -> Verify -> Refine -> Hold -> (Decide on drift, Baseline now and then)
+Baseline -> Decide -> Verify -> Refine -> Hold -> (Baseline now and then, Decide on drift)
                          |
-                         +-> Fallback, when a promise is missed twice
+                         +-> Fallback for a while, when a promise is missed twice
 """
 
 import math
@@ -10,29 +10,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from orin_gov.errors import PolicyError
+from orin_gov.policy.answer import Answer, answer_at_clocks
+from orin_gov.policy.choice import GRACE, HYSTERESIS, best_point, promising_neighbour, worth_a_look
+from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
-from orin_gov.policy.reference import Reference
-from orin_gov.policy.tree import Policy, walk
+from orin_gov.policy.sound import sound
+from orin_gov.policy.tree import Leaf, Policy, Walk, walk
 from orin_gov.policy.window import Window
 
 BASELINE_WINDOWS = 2
 """Windows under the board's own governor, after one of warm-up, that freeze the reference."""
 
 LEAST_NOISE = 0.01
-"""Relative noise of a window's time and energy where its steps do not tell more."""
+"""Differences within it decide nothing where a window's steps do not tell more."""
 
 SURE = 2.0
 """A promise counts as missed when the miss is this many standard errors clear."""
 
-LOOK_GAIN = 0.005
-"""A neighbouring operating point must be this much better to be kept."""
+DOUBT = 0.03
+"""How far, then, every operating point may have moved (standard deviation, relative)."""
+
+BASELINE_SHARE = 0.05
+"""The share of steps that recurring baseline windows take, at most."""
+
+PRECISE, PRECISE_SHARE = 0.003, 0.2
+"""Once the gain is known to this standard error and the machine is steady, so much of it is enough."""
+
+LOOKS_IN_A_ROW, LOOKS_AFTER_DRIFT = 5, 2
+"""After so many looks a while is spent where it is best as far as known."""
 
 MISSES_ALLOWED = 2
-FIRST_BASELINE_AFTER = 3
-RAREST_BASELINE = 19
-"""Baseline windows recur after 3 windows, then 4, 5, ... and at last 19 (5 % of a long run)."""
+FALLBACK_WINDOWS = 20
+"""After a fallback the governor tries again after so many windows, then twice as many, ..."""
+
+OTHER_LEAF_WINDOWS = 3
+"""Another leaf that the tree leads to this often in a row, at one point, is a sign of change."""
 
 
 class State(Enum):
@@ -62,21 +75,21 @@ class Decision:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A window against the frozen reference, per unit of work; shares, None where not measured."""
+    """A window against the board's own governor, per unit of work; shares, None where missing."""
 
     slowdown: float | None
     saving: float | None
     gain: float | None  # of the objective
     margin: float = LEAST_NOISE  # differences within it decide nothing
-    coarse: float = 0.0  # the same for energy alone, from the sensors' resolution
 
 
 class Governor:
     """Decides the operating point of the next window from the window just measured.
 
-    `points_hz` is the ascending table of operating points it may choose, already within every cap;
-    `set_points` follows a cap that moves.
-    With `advise` it decides after every window and expects nothing to have been written.
+    `points_hz` is the ascending table of operating points it may choose, already within every cap,
+    and `top_hz` the top of the board's table, to which clocks are relative; `set_points` follows a
+    cap that moves. With `advise` it decides after every window and expects nothing to have been
+    written. `baseline_share` is the share of steps for recurring baseline windows, at most.
     """
 
     def __init__(
@@ -85,21 +98,19 @@ class Governor:
         points_hz: Sequence[int],
         objective: Objective,
         advise: bool = False,
+        top_hz: int | None = None,
+        baseline_share: float = BASELINE_SHARE,
     ) -> None:
-        if objective.name != "time" and objective.name not in policy.trees:
-            raise PolicyError(
-                f"the policy has no tree for {objective.name!r}, only {', '.join(policy.trees)}"
-            )
-        self._policy = policy
+        self._policy, self._objective, self._advise = policy, objective, advise
         self._points = tuple(points_hz)
-        self._objective = objective
-        self._advise = advise
+        self._top_hz = top_hz or self._points[-1]
+        self._share = baseline_share
+        self._exponent = TIME_EXPONENT.get(objective.name, 0)
         self._state = State.WARMUP
-        self._reference = Reference()
-        self._misses = 0
-        self._best: tuple[int, float] | None = None  # operating point and its gain
-        self._tried: set[int] = set()
-        self._until_baseline = self._baseline_gap = FIRST_BASELINE_AFTER
+        self._misses = self._fallbacks = self._pause = 0
+        self._baseline_windows = BASELINE_WINDOWS
+        self._lesson: Answer | None = None
+        self._begin()
 
     def first(self) -> Decision:
         """Return the decision for the time before any window."""
@@ -107,10 +118,7 @@ class Governor:
 
     def decide(self, window: Window) -> Decision:
         """Return what to do next, given the window measured under the last decision."""
-        if self._reference.windows and window.unit != self._reference.windows[-1].unit:
-            decision = self._start_over(window)
-        else:
-            decision = self._next(window)
+        decision = self._next(sound(window))
         self._state = decision.state
         return decision
 
@@ -121,182 +129,296 @@ class Governor:
 
         The board's own governor is another one under another cap, so its baseline is measured anew.
         """
+        if self._lesson is not None:
+            self._lesson = answer_at_clocks(self._points, self._lesson, points_hz)
+        if self._evidence.belief is not None:
+            learned = self._evidence.belief.lesson
+            self._lesson = answer_at_clocks(self._points, learned, points_hz)
+            self._evidence.belief = None
         self._points = tuple(points_hz)
         self._advise = self._advise if advise is None else advise
         if self._state is State.FALLBACK:
             return Decision(State.FALLBACK, None, told)
-        self._forget()
-        self._state = State.BASELINE
-        return Decision(State.BASELINE, None, f"{told}; measuring the board's own governor anew")
-
-    def _start_over(self, window: Window) -> Decision:
-        """Measure the baseline anew: a time per token says nothing about a time per step."""
-        if self._state is State.FALLBACK:
-            return self._next(window)
-        self._forget()
-        return Decision(
-            State.BASELINE, None, f"work is now counted by {window.unit}; measuring anew"
-        )
+        decision = self._start_over(told)
+        self._state = decision.state
+        return decision
 
     def fall_back(self) -> None:
         """Leave the board to its own governor for good: someone else, or a fault, took it."""
-        self._state = State.FALLBACK
+        self._state, self._pause = State.FALLBACK, -1
 
     def outcome(self, window: Window) -> Outcome:
-        """Compare `window` with the frozen reference."""
-        time = self._reference.relative_time(window)
-        energy = self._reference.relative_energy(window)
+        """Compare `window` with the board's own governor as it is now."""
+        ratios = self._evidence.ratios(sound(window))
+        belief = self._evidence.belief
+        moved_j, moved_s = (0.0, 0.0) if belief is None else belief.machine
+        energy = None if ratios.energy is None else math.exp(ratios.energy - moved_j)
+        time = None if ratios.time is None else math.exp(ratios.time - moved_s)
         value = self._objective.combine(time, energy)
-        # Windows of the same thing differ by more than their steps tell where the machine drifts.
-        within = math.hypot(window.noise or 0.0, self._reference.noise)
-        noise = max(within, self._reference.spread)
         return Outcome(
             slowdown=None if time is None else time - 1,
             saving=None if energy is None else 1 - energy,
             gain=None if value is None else 1 - value,
-            margin=max(LEAST_NOISE, SURE * noise),
-            coarse=SURE * math.hypot(window.coarseness or 0.0, self._reference.coarseness),
+            margin=max(LEAST_NOISE, SURE * ratios.time_error),
         )
 
-    def _forget(self) -> None:
-        self._reference = Reference()
-        self._best = None
-        self._misses = 0
+    def _begin(self, lesson: Answer | None = None) -> None:
+        self._evidence = Evidence(lesson)
+        self._walk: Walk | None = None
+        self._held: int | None = None  # None: the board's own governor, once anything is held
+        self._holds = self._doubts = False
+        self._owed = 0.0
+        self._surprises = self._other_leaf = self._looks = 0
+        self._leaves: list[Leaf] = []
+
+    def _start_over(self, told: str) -> Decision:
+        if self._evidence.belief is not None:
+            self._lesson = self._evidence.belief.lesson
+        self._begin(self._lesson)
+        # What is known of the job leaves less to be found than at the start.
+        self._baseline_windows, self._looks = 1, LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
+        return Decision(State.BASELINE, None, f"{told}; measuring the board's own governor anew")
 
     def _next(self, window: Window) -> Decision:
         if self._state is State.FALLBACK:
-            return Decision(State.FALLBACK, None, "the board's own governor to the end")
+            return self._sit_out()
         if self._state is State.WARMUP:
             return Decision(State.BASELINE, None, "warm; measuring the board's own governor")
-        if self._state in (State.BASELINE, State.ADVISE):
+        if not window.work or not window.duration_s > 0:
+            return self._once_more(window.target_hz, "no work was seen")
+        if self._evidence.is_other_unit(window):
+            return self._start_over(f"work is now counted by {window.unit}")
+        # Until the reference is frozen, steps of other lengths only make it better.
+        if self._evidence.belief is not None and self._evidence.is_other_work(window):
+            return self._start_over("the steps' work has changed")
+        if self._objective.value(window) is None and not self._advise:
+            again = self._once_more(window.target_hz, "energy was not measured")
+            return self._missed("energy was not measured") or again
+        if self._evidence.belief is None:
             return self._after_baseline(window)
-        return self._after_target(window)
+        if self._advise:
+            self._ask(window)
+            return self._advice()
+        return self._after(window)
+
+    def _once_more(self, target_hz: int | None, told: str) -> Decision:
+        """Measure at the same operating point again."""
+        governed = self._state is not State.BASELINE and target_hz in self._points
+        return Decision(self._state, target_hz if governed else None, f"{told}; once more")
+
+    def _sit_out(self) -> Decision:
+        if self._pause < 0:
+            return Decision(State.FALLBACK, None, "the board's own governor to the end")
+        self._pause -= 1
+        if self._pause > 0:
+            return Decision(State.FALLBACK, None, f"{self._pause} windows until the next try")
+        self._misses = 0
+        return self._start_over("trying again")
 
     def _after_baseline(self, window: Window) -> Decision:
-        if self._best is not None and not self._advise:
-            return self._hold(window, "baseline seen again; back to the best point")
-        if window.work and self._objective.value(window) is None and not self._advise:
-            told = "energy was not measured"
-            again = Decision(State.BASELINE, None, f"{told}; measuring the baseline again")
-            return self._missed(told) or again
-        if len(self._reference.windows) < BASELINE_WINDOWS:
-            self._misses = 0
-            self._reference.add(window)
-            if len(self._reference.windows) < BASELINE_WINDOWS:
-                return Decision(State.BASELINE, None, "measuring the board's own governor")
-        return self._decide(window)
-
-    def _decide(self, window: Window) -> Decision:
-        """Ask the tree, and go where it says."""
-        state = State.ADVISE if self._advise else State.VERIFY
-        self._tried.clear()
-        if self._objective.name == "time":
-            target = self._points[-1]
-            return Decision(state, target, "objective time: the highest operating point")
-        features = features_of(window, self._points[-1], self._objective.max_slowdown)
-        found = walk(self._policy.trees[self._objective.name], features)
-        target = self._snap(found.leaf.frequency_hz)
-        return Decision(
-            state, target, "the tree", found.path, found.leaf.saving, found.leaf.slowdown
-        )
-
-    def _after_target(self, window: Window) -> Decision:
-        target = window.target_hz
-        if target is None:
-            return self._decide(window)
-        outcome = self.outcome(window)
-        if self._objective.over_power(window):
-            return self._slower(target, window)
-        if outcome.gain is None:
-            return self._miss("energy or time was not measured", target, target)
-        if (outcome.slowdown or 0.0) > self._objective.max_slowdown + outcome.margin:
-            return self._over_budget(target, outcome)
-        # Energy scatters as time does, and the objective as energy times a power of time.
-        margin = outcome.margin * (1 + TIME_EXPONENT.get(self._objective.name, 0))
-        margin = max(margin, outcome.coarse)
-        if outcome.gain < -margin and not self._power_bound():
-            return self._miss(f"{-outcome.gain:.1%} worse than the baseline", target)
         self._misses = 0
-        return self._within_promise(target, outcome.gain, max(LOOK_GAIN, outcome.coarse), window)
+        self._evidence.add_baseline(window)
+        if len(self._evidence.reference.windows) < self._baseline_windows:
+            return Decision(State.BASELINE, None, "measuring the board's own governor")
+        self._ask(window)
+        return self._advice() if self._advise else self._choose(window, "the tree")
 
-    def _within_promise(
-        self, target: int, gain: float, least_gain: float, window: Window
-    ) -> Decision:
-        self._tried.add(target)
-        if self._best is None or self._state is State.VERIFY or gain > self._best[1] + least_gain:
-            better = self._best is None or target != self._best[0]
-            self._best = (target, gain)
-            if better and (neighbour := self._neighbour(target)) is not None:
-                return Decision(
-                    State.REFINE, neighbour, f"{_gained(gain)}; is its neighbour better?"
-                )
-        elif target == self._best[0]:
-            self._best = (target, gain)  # holding: keep the gain current
-        return self._hold(window, f"{_gained(self._best[1])}, within budget")
+    def _ask(self, window: Window) -> None:
+        """Ask the tree, and expect what its leaf says."""
+        features = features_of(window, self._top_hz, self._objective.max_slowdown)
+        self._walk = walk(self._policy.nodes, features)
+        if not any(self._walk.leaf is leaf for leaf in self._leaves):
+            self._leaves.append(self._walk.leaf)
+        clocks = [hz / self._top_hz for hz in self._points]
+        self._evidence.believe(self._policy, self._walk.leaf, clocks)
 
-    def _hold(self, window: Window, reason: str) -> Decision:
-        assert self._best is not None
-        if window.target_hz is not None:
-            self._until_baseline -= 1
-        if self._until_baseline <= 0:
-            self._baseline_gap = min(self._baseline_gap + 1, RAREST_BASELINE)
-            self._until_baseline = self._baseline_gap
+    def _advice(self) -> Decision:
+        return self._decision(State.ADVISE, self._best(), "what it would do")
+
+    def _after(self, window: Window) -> Decision:
+        """Take a window in, and go on from what is believed then."""
+        target = window.target_hz
+        if target is not None and target not in self._points:
+            return self._decision(
+                State.VERIFY, self._best(), "another operating point was measured"
+            )
+        point = None if target is None else self._points.index(target)
+        known = point is None or point in self._evidence.measured
+        off = self._evidence.observe(window, point)
+        size = _size(window)
+        self._owed += -size if point is None else self._share_now() * size
+        self._owed = max(self._owed, 0.0)
+        if off is not None:
+            return self._surprised() if known else self._look_again(point, off)
+        if self._state is State.HOLD and self._leads_elsewhere(window):
+            return self._choose(window, "the tree leads elsewhere now")
+        if point is not None and self._objective.over_power(window):
+            return self._choose(window, self._over_cap(point, window))
+        if point is not None and self._state is not State.REFINE:
+            if told := self._broken(point, window):
+                if missed := self._missed(told):
+                    return missed
+                if self._holds:
+                    return Decision(State.BASELINE, None, f"{told}; is it the machine?")
+                return self._choose(window, told)
+            self._misses = 0
+            self._surprises = 0 if self._state is State.HOLD else self._surprises
+        return self._choose(window, None)
+
+    def _surprised(self) -> Decision:
+        """What is measured at a known point no longer fits: look at the baseline, or start over."""
+        self._surprises += 1
+        if self._surprises > 1:
+            return self._start_over("the job has changed")
+        self._evidence.doubt(DOUBT)
+        self._looks = LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
+        return Decision(State.BASELINE, None, "this window does not fit the others; a baseline")
+
+    def _look_again(self, point: int | None, off: float) -> Decision:
+        """What was never measured is not as expected at all: believe it if it comes again.
+
+        Then comes a baseline window, since the reference may be what is wrong.
+        """
+        assert self._evidence.belief is not None
+        assert point is not None
+        self._evidence.belief.widen_at(point, off)
+        self._owed = max(self._owed, _size(self._evidence.reference.windows[-1]))
+        self._doubts = True
+        return self._once_more(self._points[point], "far from what was expected")
+
+    def _leads_elsewhere(self, window: Window) -> bool:
+        """Re-evaluate the tree; adopt another leaf that it keeps leading to, each leaf once."""
+        features = features_of(window, self._top_hz, self._objective.max_slowdown)
+        found = walk(self._policy.nodes, features)
+        new = not any(found.leaf is leaf for leaf in self._leaves)
+        self._other_leaf = self._other_leaf + 1 if new else 0
+        if self._other_leaf < OTHER_LEAF_WINDOWS:
+            return False
+        self._other_leaf = 0
+        self._ask(window)
+        return True
+
+    def _choose(self, window: Window, told: str | None) -> Decision:
+        """Return the next decision from what is believed."""
+        best = self._best()
+        usual = self._evidence.reference.windows[-1]
+        if self._owed >= _size(usual) and (self._state is State.HOLD or self._doubts):
+            self._doubts = False
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
-        return Decision(State.HOLD, self._best[0], reason)
+        if best is not None and best not in self._evidence.measured:
+            self._looks += 1
+            return self._decision(State.VERIFY, best, told or "expected to be better")
+        look = self._look(best, usual.steps)
+        if look is not None and self._looks < LOOKS_IN_A_ROW:
+            self._looks += 1
+            return self._decision(State.REFINE, look, "worth a look")
+        self._looks = 0
+        self._held, self._holds = best, True
+        return self._decision(State.HOLD, best, told or "within budget")
 
-    def _over_budget(self, target: int, outcome: Outcome) -> Decision:
-        self._tried.add(target)
-        slowdown = outcome.slowdown or 0.0
-        told = f"{slowdown:.1%} slower, over the budget of {self._objective.max_slowdown:.1%}"
-        # Time falls at most in proportion to the clock: no lower point can be enough.
-        needed = target * (1 + slowdown) / (1 + self._objective.max_slowdown)
-        faster = next((hz for hz in self._points if hz >= needed and hz > target), None)
-        if self._best is not None and target == self._best[0]:
-            self._best = None
-        return self._miss(told, target, faster)
+    def _best(self) -> int | None:
+        """Return the point that is best as believed; the held one where it is about as good."""
+        evidence, objective = self._evidence, self._objective
+        assert evidence.belief is not None
+        best = best_point(evidence.belief, objective, evidence.baseline_power_w())
+        held = self._held
+        if not self._holds or held == best or objective.name == "time":
+            return best
+        if held is not None and not self._keeps(held):
+            return best
+        values = evidence.belief.objective(self._exponent)
+        at_held, at_best = (0.0 if each is None else values[each] for each in (held, best))
+        other, one = (best, held) if best is not None else (held, None)
+        error = evidence.belief.difference_error(self._exponent, one)[other]
+        return held if at_held <= at_best + HYSTERESIS + error else best
 
-    def _slower(self, target: int, window: Window) -> Decision:
-        lower = [hz for hz in self._points if hz < target]
-        told = f"{window.power_w:.1f} W, over the cap of {self._objective.power_cap_w:.1f} W"
-        self._tried.add(target)
-        self._best = None
-        if not lower:
-            # The board's own governor, at a higher clock, would be further over.
-            return Decision(State.VERIFY, target, f"{told}, at the lowest operating point")
-        return Decision(State.VERIFY, lower[-1], told)
+    def _keeps(self, point: int) -> bool:
+        belief = self._evidence.belief
+        assert belief is not None
+        time = float(belief.answer.time[point])
+        power = belief.answer.energy[point] - time
+        cap_w, baseline_w = self._objective.power_cap_w, self._evidence.baseline_power_w()
+        cool = cap_w is None or baseline_w is None or baseline_w * math.exp(power) <= cap_w
+        return time <= math.log1p(self._objective.max_slowdown) and cool
 
-    def _power_bound(self) -> bool:
-        # Under a power cap the baseline may be cheaper per unit of work and still not be allowed.
-        return self._objective.power_cap_w is not None and any(
-            self._objective.over_power(window) for window in self._reference.windows
+    def _look(self, best: int | None, steps: int) -> int | None:
+        evidence = self._evidence
+        belief = evidence.belief
+        assert belief is not None
+        error = evidence.look_error(steps)
+        power_w = evidence.baseline_power_w()
+        if not self._holds and best is not None and self._lesson is None:
+            near = promising_neighbour(
+                belief, self._objective, power_w, best, evidence.measured, error
+            )
+            if near is not None:
+                return near
+        least = HYSTERESIS if self._holds else 0.0
+        return worth_a_look(belief, self._objective, power_w, best, error, least)
+
+    def _broken(self, point: int, window: Window) -> str | None:
+        """Return in words how the point has clearly not kept its promise, or None."""
+        belief = self._evidence.belief
+        assert belief is not None
+        # Under a cap, what is measured leads to a lower clock; the board's own keeps no cap.
+        if self._objective.name == "time" or self._objective.power_cap_w is not None:
+            return None
+        slow = float(belief.answer.time[point] - SURE * belief.time_error[point])
+        budget = self._objective.max_slowdown
+        if slow > math.log1p(budget + GRACE):
+            return (
+                f"{math.expm1(belief.answer.time[point]):.1%} slower, over the {budget:.1%} chosen"
+            )
+        value = belief.objective(self._exponent)[point]
+        error = belief.difference_error(self._exponent, None)[point]
+        if value - SURE * error > 0:
+            return f"{math.expm1(value):.1%} worse than the baseline"
+        return None
+
+    def _over_cap(self, point: int, window: Window) -> str:
+        lowest = " at the lowest operating point" if point == 0 else ""
+        return (
+            f"{window.power_w:.1f} W, over the cap of {self._objective.power_cap_w:.1f} W{lowest}"
         )
-
-    def _miss(self, told: str, target: int, instead: int | None = None) -> Decision:
-        if self._state is State.REFINE and self._best is not None:
-            # A look that found nothing breaks no promise.
-            return Decision(State.HOLD, self._best[0], f"{told}; back")
-        if instead is None:
-            instead = next((hz for hz in self._points if hz > target), target)
-        other = Decision(State.VERIFY, instead, f"{told}; trying {instead / 1e6:.0f} MHz")
-        return self._missed(told) or other
 
     def _missed(self, told: str) -> Decision | None:
         """Count a miss; return the fallback where it is one too many."""
         self._misses += 1
         if self._misses < MISSES_ALLOWED:
             return None
+        self._pause = FALLBACK_WINDOWS << min(self._fallbacks, 16)
+        self._fallbacks += 1
         return Decision(State.FALLBACK, None, f"{told}; missed twice, falling back")
 
-    def _neighbour(self, target: int) -> int | None:
-        index = self._points.index(target)
-        # Downwards first: the energy optimum of a budgeted job lies at or below the tree's choice.
-        near = [self._points[i] for i in (index - 1, index + 1) if 0 <= i < len(self._points)]
-        return next((hz for hz in near if hz not in self._tried), None)
+    def _share_now(self) -> float:
+        belief = self._evidence.belief
+        if belief is None or self._held is None or not self._evidence.is_steady:
+            return self._share
+        error = belief.difference_error(self._exponent, None)[self._held]
+        return self._share * (PRECISE_SHARE if error < PRECISE else 1.0)
 
-    def _snap(self, frequency_hz: float) -> int:
-        """Return the nearest operating point; a frequency between two is never written."""
-        return min(self._points, key=lambda hz: abs(hz - frequency_hz))
+    def _decision(self, state: State, point: int | None, told: str) -> Decision:
+        """Return the decision for an operating point, with what is expected of it."""
+        if point is None:
+            kept = (
+                "no operating point within the constraints is better than the board's own governor"
+            )
+            return Decision(state, None, kept, self._path())
+        belief = self._evidence.belief
+        assert belief is not None
+        return Decision(
+            state,
+            self._points[point],
+            told,
+            self._path(),
+            -math.expm1(belief.answer.energy[point]),
+            math.expm1(belief.answer.time[point]),
+        )
+
+    def _path(self) -> tuple[str, ...]:
+        return () if self._walk is None else self._walk.path
 
 
-def _gained(gain: float) -> str:
-    return f"{gain:.1%} gained" if gain >= 0 else f"{-gain:.1%} lost, within the noise"
+def _size(window: Window) -> float:
+    """How much of the run a window is: in steps, or in seconds where none are seen."""
+    return window.steps or window.duration_s

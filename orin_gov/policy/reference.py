@@ -103,10 +103,12 @@ class Reference:
 
 
 def samples_of(window: Window) -> Sequence[StepSample]:
-    """Return the window's steps; one that has none counts as a single sample."""
+    """Return the window's steps; where they were not seen one by one, their mean."""
     if window.samples:
         return window.samples
-    return [StepSample(window.work or 0.0, window.duration_s, window.energy_j)]
+    n = max(1, window.steps)
+    energy_j = None if window.energy_j is None else window.energy_j / n
+    return [StepSample((window.work or 0.0) / n, window.duration_s / n, energy_j)]
 
 
 def _mean_error(errors: Sequence[float]) -> float:

@@ -1,29 +1,33 @@
-"""A decision tree that a person can read, stored as JSON with a card that says where it is from."""
+"""A decision tree that a person can read, stored as JSON with a card that says where it is from.
 
-import json
+A leaf says how the energy and the time of a step answer to the clock, on average over the workloads
+it was fitted on, so one tree serves every objective and every budget.
+"""
+
+import math
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from orin_gov.errors import PolicyError
-from orin_gov.policy.features import FEATURES, Features
+import numpy as np
 
-FORMAT = "orin_gov policy"
-VERSION = 1
+from orin_gov.policy.answer import Answer, Floats, Prior, halves_at_clocks, smooth_doubt
+from orin_gov.policy.features import Features
+from orin_gov.policy.objective import Objective
+
+KNOWN = sys.float_info.max
+"""A threshold that no value exceeds: such a split asks whether the feature is known at all."""
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A leaf: the operating point, and what it did on average to the workloads it was fitted on.
+    """A leaf: energy and time at each of the policy's clocks, relative to the board's own governor
+    (1 = the same), and how far its workloads deviate (1 = as those of the whole tree do)."""
 
-    `saving` and `slowdown` are shares (0.12 is 12 %) against the board's own governor.
-    """
-
-    frequency_hz: float
-    saving: float
-    slowdown: float
+    energy: tuple[float, ...]
+    time: tuple[float, ...]
+    spread: float
     samples: int
 
 
@@ -46,33 +50,67 @@ class Split:
 
 Node = Leaf | Split
 
+UNMODELLED, UNMODELLED_REACH = 0.02, 0.2
+"""How far, and over how wide a range of clocks, a real workload on a real board is off besides."""
+
 
 @dataclass(frozen=True)
 class Policy:
-    """A tree for each objective, and the card: what they were fitted on, for which board state."""
+    """The tree, and the card: what it was fitted on, for which board state.
 
-    trees: Mapping[str, Sequence[Node]]
+    `clock_shares` are the clocks of the leaves, ascending, as shares of the table's top.
+    `deviations` are the ways in which workloads deviate from their leaf, [k, 2 * clocks] in
+    logarithms of energy, then time; `rest` is what is left at each clock (standard deviation).
+    """
+
+    nodes: Sequence[Node]
+    clock_shares: tuple[float, ...]
+    deviations: Floats
+    rest: float
     card: Mapping[str, Any]
+
+    def prior(self, leaf: Leaf, clocks: Sequence[float]) -> Prior:
+        """What `leaf` expects at other clocks, as shares of the top.
+
+        Workloads deviate from it as those of the fit did, and by what no family of workloads and
+        no model of a board has in it.
+        """
+        n = len(clocks)
+        joined = np.log(np.concatenate([leaf.energy, leaf.time]))
+        mean = halves_at_clocks(self.clock_shares, joined, clocks)
+        ways = leaf.spread * halves_at_clocks(self.clock_shares, self.deviations, clocks)
+        covariance = ways.T @ ways + (leaf.spread * self.rest) ** 2 * np.eye(2 * n)
+        covariance += np.kron(np.eye(2), smooth_doubt(clocks, UNMODELLED, UNMODELLED_REACH))
+        return Prior(Answer(mean[:n], mean[n:]), covariance)
+
+    def doubted(self, factor: float) -> "Policy":
+        """The same policy, whose expectations are trusted `factor` times less."""
+        return replace(self, deviations=factor * self.deviations, rest=factor * self.rest)
 
 
 @dataclass(frozen=True)
 class Walk:
-    """The leaf a window's features lead to, and the path there in words."""
+    """The leaf a window's features lead to, and the way there."""
 
     leaf: Leaf
-    path: tuple[str, ...]
+    passed: Sequence[tuple[Split, str]]
+    features: Features
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The way in words."""
+        return path_in_words(self.passed, self.features)
 
 
 def walk(nodes: Sequence[Node], features: Features) -> Walk:
     """Follow the tree from its root (node 0) to a leaf."""
     node = nodes[0]
-    path: list[tuple[Split, str]] = []
+    passed: list[tuple[Split, str]] = []
     while isinstance(node, Split):
-        value = features.get(node.feature)
-        side = node.side(value)
-        path.append((node, side))
+        side = node.side(features.get(node.feature))
+        passed.append((node, side))
         node = nodes[node.left if side == "left" else node.right]
-    return Walk(node, path_in_words(path, features))
+    return Walk(node, passed, features)
 
 
 def path_in_words(path: Sequence[tuple[Split, str]], features: Features) -> tuple[str, ...]:
@@ -85,6 +123,8 @@ def path_in_words(path: Sequence[tuple[Split, str]], features: Features) -> tupl
         below = min((bound for bound, side in passed if side == "left"), default=None)
         if value is None:
             words[feature] = f"{feature} is missing"
+        elif above is None and below == KNOWN:
+            words[feature] = f"{feature} is known"
         elif above is None:
             words[feature] = f"{feature} {value:.3g} <= {below:.3g}"
         elif below is None:
@@ -94,133 +134,47 @@ def path_in_words(path: Sequence[tuple[Split, str]], features: Features) -> tupl
     return tuple(words.values())
 
 
-def tree_lines(nodes: Sequence[Node], index: int = 0, depth: int = 0) -> list[str]:
-    """Return the tree as indented lines of text."""
-    node, indent = nodes[index], "  " * depth
-    if isinstance(node, Leaf):
-        return [
-            f"{indent}-> {node.frequency_hz / 1e6:.0f} MHz (saving {node.saving:.1%}, "
-            f"slowdown {node.slowdown:.1%}, from {node.samples} workloads)"
-        ]
-    return [
-        f"{indent}{node.feature} <= {node.threshold:.3g}{_missing(node, 'left')}",
-        *tree_lines(nodes, node.left, depth + 1),
-        f"{indent}{node.feature} > {node.threshold:.3g}{_missing(node, 'right')}",
-        *tree_lines(nodes, node.right, depth + 1),
+def choice_of(leaf: Leaf, objective: Objective) -> int | None:
+    """Return the index of the clock that `leaf` alone would choose, None for the board's own."""
+    values = [
+        objective.combine(*pair) or math.inf for pair in zip(leaf.time, leaf.energy, strict=True)
     ]
+    kept = [i for i, time in enumerate(leaf.time) if time <= 1 + objective.max_slowdown]
+    if objective.name == "time":
+        return min(range(len(values)), key=values.__getitem__)
+    best = min(kept, key=values.__getitem__, default=None)
+    return best if best is not None and values[best] < 1 else None
+
+
+def tree_lines(
+    policy: Policy, top_hz: float, objective: Objective, index: int = 0, depth: int = 0
+) -> list[str]:
+    """Return the tree as indented lines of text, with what each leaf chooses for `objective`."""
+    node, indent = policy.nodes[index], "  " * depth
+    if isinstance(node, Leaf):
+        return [f"{indent}-> {_choice_in_words(policy, node, top_hz, objective)}"]
+    if node.threshold == KNOWN:
+        left, right = "is known", "is missing"
+    else:
+        left = f"<= {node.threshold:.3g}{_missing(node, 'left')}"
+        right = f"> {node.threshold:.3g}{_missing(node, 'right')}"
+    return [
+        f"{indent}{node.feature} {left}",
+        *tree_lines(policy, top_hz, objective, node.left, depth + 1),
+        f"{indent}{node.feature} {right}",
+        *tree_lines(policy, top_hz, objective, node.right, depth + 1),
+    ]
+
+
+def _choice_in_words(policy: Policy, leaf: Leaf, top_hz: float, objective: Objective) -> str:
+    chosen = choice_of(leaf, objective)
+    of = f"from {leaf.samples} workloads"
+    if chosen is None:
+        return f"the board's own governor ({of})"
+    clock_mhz = policy.clock_shares[chosen] * top_hz / 1e6
+    energy, time = leaf.energy[chosen] - 1, leaf.time[chosen] - 1
+    return f"{clock_mhz:.0f} MHz (energy {energy:+.1%}, time {time:+.1%}, {of})"
 
 
 def _missing(node: Split, side: str) -> str:
     return " or missing" if node.missing == side else ""
-
-
-def parse_policy(text: str, source: str) -> Policy:
-    """Return the policy in `text`, which came from `source`, having checked all of it.
-
-    Raises:
-        PolicyError: not JSON, another format or version, an unknown feature, a cycle, a bad number.
-    """
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PolicyError(f"{source} is not JSON: {error}") from error
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise PolicyError(
-            f'{source} is no policy: expected a JSON object with "format": "{FORMAT}"'
-        )
-    if record.get("version") != VERSION:
-        raise PolicyError(
-            f"{source} has version {record.get('version')!r}, this orin_gov reads {VERSION}; "
-            "fit it again with orin-gov fit"
-        )
-    trees, card = record.get("trees"), record.get("card")
-    if not isinstance(trees, dict) or not isinstance(card, dict):
-        raise PolicyError(f'{source} is incomplete: expected the objects "trees" and "card"')
-    return Policy(
-        {name: _tree(nodes, f"{source}, tree {name!r}") for name, nodes in trees.items()}, card
-    )
-
-
-def _tree(entries: Any, where: str) -> tuple[Node, ...]:
-    if not isinstance(entries, list) or not entries:
-        raise PolicyError(f"{where} has no nodes")
-    nodes = tuple(_node(entry, f"{where}, node {i}") for i, entry in enumerate(entries))
-    _check_shape(nodes, where)
-    return nodes
-
-
-def _node(entry: Any, where: str) -> Node:
-    if not isinstance(entry, dict):
-        raise PolicyError(f"{where} is no JSON object")
-    if "frequency_hz" in entry:
-        leaf = Leaf(
-            frequency_hz=_number(entry, "frequency_hz", where),
-            saving=_number(entry, "saving", where),
-            slowdown=_number(entry, "slowdown", where),
-            samples=_index(entry, "samples", where),
-        )
-        if leaf.frequency_hz <= 0:
-            raise PolicyError(f"{where} is a leaf of {leaf.frequency_hz} Hz, expected more than 0")
-        return leaf
-    feature, missing = entry.get("feature"), entry.get("missing")
-    if not isinstance(feature, str) or feature not in FEATURES:
-        raise PolicyError(
-            f"{where} uses the unknown feature {feature!r}; known: {', '.join(FEATURES)}"
-        )
-    if missing not in ("left", "right"):
-        raise PolicyError(f"{where} sends missing values {missing!r}, expected left or right")
-    return Split(
-        feature=feature,
-        threshold=_number(entry, "threshold", where),
-        left=_index(entry, "left", where),
-        right=_index(entry, "right", where),
-        missing=missing,
-    )
-
-
-def _number(entry: Mapping[str, Any], key: str, where: str) -> float:
-    value: Any = entry.get(key)
-    # JSON's integers have no bound, and Python reads NaN and Infinity as JSON.
-    real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not real or not abs(value) <= sys.float_info.max:
-        raise PolicyError(f"{where} has {key} {value!r}, expected a finite number")
-    return float(value)
-
-
-def _index(entry: Mapping[str, Any], key: str, where: str) -> int:
-    value = entry.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise PolicyError(f"{where} has {key} {value!r}, expected a whole number")
-    return value
-
-
-def _check_shape(nodes: Sequence[Node], where: str) -> None:
-    parents: Counter[int] = Counter()
-    for index, node in enumerate(nodes):
-        if isinstance(node, Split):
-            # Children come after their parent: so a walk always ends.
-            for child in (node.left, node.right):
-                if not index < child < len(nodes):
-                    raise PolicyError(
-                        f"{where}: node {index} leads to node {child}, a cycle or a hole; "
-                        f"expected {index + 1} to {len(nodes) - 1}"
-                    )
-            parents.update((node.left, node.right))
-    if strays := [index for index in range(1, len(nodes)) if parents[index] != 1]:
-        raise PolicyError(
-            f"{where}: {parents[strays[0]]} branches lead to node {strays[0]}, expected 1"
-        )
-
-
-def dump_policy(policy: Policy) -> str:
-    """Return `policy` as the JSON text that parse_policy reads."""
-    record = {
-        "format": FORMAT,
-        "version": VERSION,
-        "card": dict(policy.card),
-        "trees": {
-            objective: [dict(vars(node)) for node in nodes]
-            for objective, nodes in policy.trees.items()
-        },
-    }
-    return json.dumps(record, indent=1)

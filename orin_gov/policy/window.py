@@ -14,6 +14,25 @@ class StepSample:
 
 
 @dataclass(frozen=True)
+class Surroundings:
+    """What a window was measured under and what its board can do; None where it is not told.
+
+    `floor_hz` and `ceiling_hz` are the clocks that may be chosen. The peaks are the GPU's
+    operations a cycle and the memory's bytes a second: the board's own, or where no table tells
+    them the highest seen so far. `gpu_rail` feeds the GPU, among other things.
+    """
+
+    temperature_c: float | None = None
+    floor_hz: int | None = None
+    ceiling_hz: int | None = None
+    emc_hz: int | None = None
+    power_mode: int | None = None
+    gpu_rail: str | None = None
+    peak_operations_per_cycle: float | None = None
+    peak_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Window:
     """What was measured between two moments. Missing is None, never zero.
 
@@ -25,6 +44,15 @@ class Window:
     `coarseness` that of the energy, from the steps in which the sensors show a current.
     `disturbed` says what slowed the board in between, heat or over-current: such a window is no
     evidence of anything.
+
+    `operations_per_step`, `bytes_per_step` and `launches_per_step` are by phase, from the last step
+    that was counted, brought to this window's work per step (orin_gov.counts); a phase or a
+    quantity that never was is not in them. `by_shapes` tells that operations come from the model's
+    shapes. A step that a dispatch mode counted is in no window: counting takes time.
+
+    `power_range_w` is the 1st and the 99th percentile of the module's power as sampled.
+    `sensitivity` is how time followed the clock between this window and an earlier one at
+    another clock: 1 where it is the clock's, 0 where the clock does not matter.
     """
 
     start_ns: int
@@ -44,6 +72,13 @@ class Window:
     samples: Sequence[StepSample] = ()
     coarseness: float | None = None
     disturbed: str | None = None
+    operations_per_step: Mapping[str, float] = field(default_factory=dict)
+    bytes_per_step: Mapping[str, float] = field(default_factory=dict)
+    launches_per_step: Mapping[str, float] = field(default_factory=dict)
+    by_shapes: bool = False
+    power_range_w: tuple[float, float] | None = None
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    sensitivity: float | None = None
 
     @property
     def power_w(self) -> float | None:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from orin_gov._sampler import Samples
+from orin_gov.counts import Counts
 from orin_gov.energy import LONGEST_HOLE, Floats
 from orin_gov.errors import RunDirectoryError
 from orin_gov.phases import PHASES
@@ -180,6 +181,7 @@ class RunWriter:
             "end_ns": measured.step.end_ns,
             "duration_s": measured.step.duration_s,
             "work": measured.step.work,
+            "counted": _is_slowed(measured.step.counts),
             "target_hz": target_hz,
             "energy_j": measured.energy_j,
         }
@@ -197,6 +199,11 @@ class RunWriter:
             self._attempt(each.flush)
 
 
+def _is_slowed(counts: Counts | None) -> int:
+    """Tell, as 1 or 0, whether the step took longer because its operations were counted."""
+    return int(counts is not None and not counts.by_shapes)
+
+
 def _mean_power_w(begin: tuple[int, Floats, Floats], end: tuple[int, Floats, Floats]) -> Floats:
     """Return each rail's mean power between two moments, NaN where it was not measured."""
     length_ns = end[0] - begin[0]
@@ -205,7 +212,7 @@ def _mean_power_w(begin: tuple[int, Floats, Floats], end: tuple[int, Floats, Flo
 
 
 def _step_schema(rails: Sequence[str]) -> pa.Schema:
-    integers = ("step", "epoch", "begin_ns", "end_ns", "target_hz")
+    integers = ("step", "epoch", "begin_ns", "end_ns", "target_hz", "counted")
     phase_columns = [
         f"{kind}_{phase}_{unit}"
         for phase in PHASES

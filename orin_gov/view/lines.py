@@ -125,11 +125,11 @@ def signed(share: float | None) -> str:
     return f" {share:+6.1%}" if share is not None else "       "
 
 
-def print_end(summary: Mapping[str, Any], path: Path, name: str, board: Board) -> None:
+def print_end(summary: Mapping[str, Any], path: Path, name: str) -> None:
     """Print the summary of a run."""
     virtual = " (simulated)" if summary["virtual"] else ""
     _Console().say("")
-    _say(f"{name} on {board.identity.title}", "bold")
+    _say(f"{name} on {summary['board']}", "bold")
     for label, text in _end_lines(summary, virtual):
         _say(Text.assemble((f"  {label:<{LABEL_WIDTH}}", "cyan"), text))
     for warning in summary["warnings"]:

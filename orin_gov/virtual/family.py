@@ -9,7 +9,10 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from orin_gov.policy.window import Window
+from orin_gov.virtual.counted import counts_of_laws, power_range_w, surroundings_of
 from orin_gov.virtual.plant import BoardModel, PhaseLaw
 from orin_gov.virtual.podgov import POLLING_NS, Podgov
 
@@ -173,16 +176,24 @@ def _window(
     phase_j = dict.fromkeys(workload.shares, 0.0)
     rail_j = dict.fromkeys((rail.label for rail in board.rails), 0.0)
     busy_s = clock_s = 0.0
+    span_w: list[float] = []
     for (phase, clock_hz), span_s in seconds.items():
         law = workload.laws[phase]
         power_w = board.rail_power_w(law, clock_hz)
         for label in rail_j:
             rail_j[label] += power_w[label] * span_s
-        phase_j[phase] += sum(power_w[label] for label in module) * span_s
+        span_w.append(sum(power_w[label] for label in module))
+        phase_j[phase] += span_w[-1] * span_s
         time_s[phase] += span_s
         busy_s += board.load(law, clock_hz) * span_s
         clock_s += clock_hz * span_s
     duration_s = sum(time_s.values())
+    counts = counts_of_laws(
+        board,
+        workload.laws,
+        {phase: share * workload.step_s for phase, share in workload.shares.items()},
+        workload.tokens_per_step,
+    )
     return Window(
         start_ns=0,
         end_ns=round(duration_s * 1e9),
@@ -197,4 +208,9 @@ def _window(
         phase_energy_j=dict(phase_j),
         frequency_hz=clock_s / duration_s if target_hz is None else float(target_hz),
         load=busy_s / duration_s,
+        operations_per_step=counts.operations,
+        bytes_per_step=counts.moved,
+        launches_per_step=counts.launches,
+        power_range_w=power_range_w(np.array(span_w), np.array([*seconds.values()])),
+        surroundings=surroundings_of(board, board.constants.reference_c),
     )

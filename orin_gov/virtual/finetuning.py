@@ -14,6 +14,7 @@ import numpy.typing as npt
 from orin_gov.errors import UsageError
 from orin_gov.virtual import operations
 from orin_gov.virtual.architecture import Architecture, load_architecture
+from orin_gov.virtual.counted import counts_of_kernels
 from orin_gov.virtual.job import Job, Pause, StepKind
 from orin_gov.virtual.operations import Kernels, Recipe
 from orin_gov.virtual.plant import BoardModel, PhaseLaw
@@ -65,6 +66,10 @@ class FineTuning:
         }
         forwards = self._laws(forward, rates, board, rates.forward_launch_s)
         backwards = self._laws(backward, rates, board, rates.backward_launch_s)
+        counted = counts_of_kernels(
+            {"forward": forward, "backward": backward, "optimizer": update},
+            (self.recipe.batch * lengths).tolist(),
+        )
         kinds = tuple(
             StepKind(
                 work=self.recipe.batch * length,
@@ -75,8 +80,11 @@ class FineTuning:
                     "optimizer": always["optimizer"],
                     "idle": always["idle"],
                 },
+                counts=counts,
             )
-            for length, ahead, back in zip(lengths.tolist(), forwards, backwards, strict=True)
+            for length, ahead, back, counts in zip(
+                lengths.tolist(), forwards, backwards, counted, strict=True
+            )
         )
         loop = TRAINING["loop"]
         steps = -(-self.task.train // self.recipe.batch)

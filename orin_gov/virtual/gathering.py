@@ -1,5 +1,6 @@
 """From simulated steps to windows, by the rules of orin_gov.windows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,17 +8,35 @@ import numpy.typing as npt
 
 from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
+from orin_gov.virtual.counted import power_range_w
+from orin_gov.virtual.job import StepKind
 from orin_gov.windows import Epoch
 
 Floats = npt.NDArray[np.float64]
 
 
+def counts_by_kind(kinds: Sequence[StepKind]) -> Floats:
+    """Return operations, bytes and launches by phase of each kind, [kinds, 3, phases]; NaN where a
+    phase has no counts."""
+    return np.array(
+        [
+            [
+                [count.get(phase, np.nan) for phase in kind.laws]
+                for count in (kind.counts.operations, kind.counts.moved, kind.counts.launches)
+            ]
+            for kind in kinds
+        ]
+    )
+
+
 @dataclass(frozen=True)
 class Part:
-    """Some steps in a row: their work, time and energy by phase, energy by rail, busy seconds and
-    cycles; [steps] or [steps, phases or rails]."""
+    """Some steps in a row: their work, their counts (of counts_by_kind), time and energy by phase,
+    energy by rail, busy seconds and cycles; [steps], [steps, phases or rails] or [steps, 3, phases].
+    """
 
     work: Floats
+    counts: Floats
     phase_s: Floats
     phase_j: Floats
     rail_j: Floats
@@ -70,6 +89,11 @@ class Gathering:
         durations_s, work = joined["phase_s"].sum(axis=1), joined["work"]
         step_j = joined["phase_j"].sum(axis=1)
         phase_j = joined["phase_j"].sum(axis=0).tolist()
+        operations, moved, launches = (
+            {phase: count for phase, count in zip(phases, row, strict=True) if count == count}
+            for row in joined["counts"].mean(axis=0).tolist()
+        )
+        span_w = (joined["phase_j"] / np.maximum(joined["phase_s"], 1e-12)).ravel()
         return Window(
             start_ns=round(begin_s * 1e9),
             end_ns=round(end_s * 1e9),
@@ -89,4 +113,8 @@ class Gathering:
                 StepSample(*row)
                 for row in zip(work.tolist(), durations_s.tolist(), step_j.tolist(), strict=True)
             ],
+            operations_per_step=operations,
+            bytes_per_step=moved,
+            launches_per_step=launches,
+            power_range_w=power_range_w(span_w, joined["phase_s"].ravel()),
         )

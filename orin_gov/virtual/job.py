@@ -1,11 +1,12 @@
 """Jobs: what the simulation runs. Kinds of step, what comes between them, how they scatter."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from orin_gov.counts import Counts
 from orin_gov.virtual.plant import PhaseLaw
 
 Draw = Callable[[np.random.Generator, int], npt.NDArray[np.int64]]
@@ -13,10 +14,12 @@ Draw = Callable[[np.random.Generator, int], npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class StepKind:
-    """One kind of step: its units of work, and the law of each phase in order (times in s)."""
+    """One kind of step: its units of work, the law of each phase in order (times in s), and what
+    its kernels count, where that is known."""
 
     work: float
     laws: Mapping[str, PhaseLaw]
+    counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True)

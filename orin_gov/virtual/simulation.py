@@ -17,10 +17,12 @@ import numpy.typing as npt
 from orin_gov.engine import TICK_S, EpochRecord
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.history import History
 from orin_gov.policy.window import Window
 from orin_gov.virtual.clock import VirtualClock
+from orin_gov.virtual.counted import surroundings_of
 from orin_gov.virtual.finetuning import parse_workload
-from orin_gov.virtual.gathering import Gathering, Part
+from orin_gov.virtual.gathering import Gathering, Part, counts_by_kind
 from orin_gov.virtual.job import Job
 from orin_gov.virtual.plant import BoardModel, PhaseLaw, load_board
 from orin_gov.virtual.tables import BLOCK, Floats, StepStream, Table
@@ -32,7 +34,7 @@ class Pinned:
     """Decides the same all along: one operating point, or with None the board's own governor."""
 
     def __init__(self, target_hz: int | None) -> None:
-        state = State.BASELINE if target_hz is None else State.HOLD
+        state = State.BASELINE if target_hz is None else State.SWEEP
         self._decision = Decision(state, target_hz, "pinned")
 
     def first(self) -> Decision:
@@ -97,6 +99,8 @@ class Simulation:
         self._module = np.array([float(rail.inside is None) for rail in board.rails])
         self._leaks = np.array([rail.shares.get("leakage", 0.0) for rail in board.rails])
         self._work = np.array([kind.work for kind in job.kinds])
+        self._counts = counts_by_kind(job.kinds)
+        self._history = History()
         self._clock = VirtualClock(board, self._rng)
         idle_w = board.module_power_w(board.laws["idle"], self._clock.hz)
         self._thermal = ThermalState(board, idle_w)
@@ -116,7 +120,7 @@ class Simulation:
         decision = governor.first()
         self._apply(decision)
         number = 0
-        while window := self._next_window():
+        while window := self._next_window(self._epoch.during(decision.state)):
             outcome, measured_in = governor.outcome(window), decision.state
             decision = governor.decide(window)
             yield EpochRecord(number, measured_in, window, outcome, decision)
@@ -140,20 +144,23 @@ class Simulation:
             temperature_c=self.temperature_c,
         )
 
-    def _next_window(self) -> Window | None:
+    def _next_window(self, epoch: Epoch) -> Window | None:
         """Run steps until a decision epoch is over; None where the job ends before."""
-        gathering = Gathering(self._epoch)
+        gathering = Gathering(epoch)
         begin_s = self._clock.now_s
         while self._steps < self._job.steps:
             self._pause()
             part = (
-                self._pinned_steps(gathering)
+                self._pinned_steps(epoch, gathering)
                 if self._clock.is_settled
                 else self._free_steps(gathering.is_over_with)
             )
             if gathering.add(part):
                 phases, clock = self._job.phases, self._clock
-                return gathering.window(phases, self._rails, clock.pinned_hz, begin_s, clock.now_s)
+                return self._history.complete(
+                    gathering.window(phases, self._rails, clock.pinned_hz, begin_s, clock.now_s),
+                    surroundings_of(self._board, self.temperature_c),
+                )
         return None
 
     def _apply(self, decision: Decision) -> None:
@@ -171,10 +178,10 @@ class Simulation:
             self._pause()
             self._free_steps(lambda steps, seconds: not clock.is_asked)
 
-    def _pinned_steps(self, gathering: Gathering) -> Part:
+    def _pinned_steps(self, epoch: Epoch, gathering: Gathering) -> Part:
         """Steps at a pinned clock, as many as end the decision epoch, or come before a pause."""
         clock, table = self._clock, self._table(self._clock.hz)
-        ahead = min(self._until_pause(), self._guess(gathering, table))
+        ahead = min(self._until_pause(), self._guess(epoch, gathering, table))
         steps = self._stream.take(self._steps, ahead)
         table.need(steps.kinds)
         phase_s = table.time_s[steps.kinds] * steps.factors[:, None]
@@ -190,6 +197,7 @@ class Simulation:
         return self._took(
             Part(
                 work=self._work[kinds],
+                counts=self._counts[kinds],
                 phase_s=phase_s,
                 phase_j=phase_s * (power_w @ self._module),
                 rail_j=np.einsum("sp,spr->sr", phase_s, power_w),
@@ -245,6 +253,7 @@ class Simulation:
 
         return Part(
             work=self._work[kinds],
+            counts=self._counts[kinds],
             phase_s=by_phase(seconds),
             phase_j=by_phase(joules @ self._module),
             rail_j=np.stack([_sums(step, rail, n) for rail in joules.T], axis=1),
@@ -290,9 +299,8 @@ class Simulation:
         left = [pause.every - self._steps % pause.every for pause in self._job.pauses]
         return min([*left, self._job.steps - self._steps])
 
-    def _guess(self, gathering: Gathering, table: Table) -> int:
+    def _guess(self, epoch: Epoch, gathering: Gathering, table: Table) -> int:
         """A few steps more than will end the decision epoch."""
-        epoch = self._epoch
         least_s = max(epoch.least_s, epoch.seconds or 0.0) - gathering.duration_s
         next_s = sum(table.row(int(self._stream.take(self._steps, 1).kinds[0]))[0])
         by_time = int(1.2 * max(0.0, least_s) / next_s) + 1

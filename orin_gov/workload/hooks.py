@@ -3,6 +3,7 @@
 They draw no random numbers, touch no tensor's data and keep no reference to a model.
 """
 
+import atexit
 import functools
 import sys
 import weakref
@@ -19,33 +20,50 @@ from torch.optim.optimizer import (
 )
 
 from orin_gov.phases import BACKWARD, CHECKPOINT, DATA, EVAL, FORWARD, OPTIMIZER
+from orin_gov.workload.counting import StepCounter
+from orin_gov.workload.cuda_events import cuda_event_marks
 from orin_gov.workload.marker import Marker
 
 OTHER_OPTIMIZER_STEPS = 3
 """An optimizer that steps this often while the leading one does not takes the lead."""
 
 
-def install_hooks(marker: Marker) -> None:
-    """Hook data loading, the outermost forward, backward, the optimizer step and saving."""
-    _hook_forward(marker)
-    _wrap(torch.autograd, "backward", marker, BACKWARD)
-    _wrap(torch.autograd, "grad", marker, BACKWARD)
+def install_hooks(marker: Marker) -> StepCounter:
+    """Hook data loading, the outermost forward, backward, the optimizer step and saving.
+
+    Returns what counts a step now and then.
+    """
+    counter = StepCounter()
+    marker.watch_steps(counter.end_step)
+    if edges := cuda_event_marks(marker.put):
+        marker.mark_by(edges)
+        atexit.register(edges.flush)
+    _hook_forward(marker, counter)
+    for name in ("backward", "grad"):
+        _wrap(torch.autograd, name, marker, BACKWARD, counter)
     _wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", marker, DATA)
     _wrap(torch, "save", marker, CHECKPOINT)
-    _hook_optimizers(marker)
+    _hook_optimizers(marker, counter)
     _silence_workers(marker)
+    return counter
 
 
-def _wrap(owner: Any, name: str, marker: Marker, phase: int) -> None:
-    setattr(owner, name, _marked(getattr(owner, name), marker, phase))
+def _wrap(
+    owner: Any, name: str, marker: Marker, phase: int, counter: StepCounter | None = None
+) -> None:
+    setattr(owner, name, _marked(getattr(owner, name), marker, phase, counter))
 
 
-def _marked(original: Callable[..., Any], marker: Marker, phase: int) -> Callable[..., Any]:
+def _marked(
+    original: Callable[..., Any], marker: Marker, phase: int, counter: StepCounter | None
+) -> Callable[..., Any]:
     @functools.wraps(original)
     def marked(*args: Any, **kwargs: Any) -> Any:
         if not marker.enter(phase):
             return original(*args, **kwargs)
         try:
+            if counter is not None and counter.counting:
+                return counter.run(phase, original, *args, **kwargs)
             return original(*args, **kwargs)
         finally:
             marker.leave()
@@ -65,7 +83,7 @@ def _silence_workers(marker: Marker) -> None:
     data_worker._worker_loop = worker_loop
 
 
-def _hook_forward(marker: Marker) -> None:
+def _hook_forward(marker: Marker, counter: StepCounter) -> None:
     original = torch.nn.Module.__call__
     is_grad_enabled, is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
     is_tracing = torch.jit.is_tracing
@@ -80,6 +98,8 @@ def _hook_forward(marker: Marker) -> None:
         try:
             if training and has_parameters(module):
                 marker.add_work(count_work(args, kwargs))
+            if training and counter.counting:
+                return counter.run(FORWARD, original, module, *args, **kwargs)
             return original(module, *args, **kwargs)
         finally:
             marker.leave()
@@ -101,7 +121,7 @@ def count_work(args: Sequence[Any], kwargs: Mapping[str, Any]) -> float:
     return float(tensors[0].size(0)) if tensors and tensors[0].dim() else 0.0
 
 
-def _hook_optimizers(marker: Marker) -> None:
+def _hook_optimizers(marker: Marker, counter: StepCounter) -> None:
     """Mark optimizer steps; the steps of the leading optimizer are the steps of training.
 
     Torch's own hooks reach every optimizer, those made before us as well. But what runs after a
@@ -116,11 +136,14 @@ def _hook_optimizers(marker: Marker) -> None:
         if under_way and under_way.pop():
             marker.leave()
         under_way.append(marker.enter(OPTIMIZER))
+        if under_way[-1] and counter.counting:
+            counter.begin(OPTIMIZER)
 
     def after(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if _within_a_step() or not under_way:
             return
         if under_way.pop():
+            counter.end()
             marker.leave()
         if is_leading(optimizer) and not marker.explicit_steps:
             marker.step()

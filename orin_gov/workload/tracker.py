@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orin_gov._phases import STEP
+from orin_gov.counts import Counts, counts_of, parse_kind
 from orin_gov.phases import CHECKPOINT, DATA, EVAL, FORWARD, IDLE, PHASES
 
 MARK = np.dtype([("t_ns", "<i8"), ("kind", "<i8"), ("value", "<f8")])
@@ -24,11 +25,15 @@ class Span:
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step: its spans in order, evaluation left out, and its work (None: unknown)."""
+    """One optimizer step: its spans in order, evaluation left out, and its work (None: unknown).
+
+    `counts` is what it did, where it was counted; counting took time of its own.
+    """
 
     number: int
     spans: tuple[Span, ...]
     work: float | None
+    counts: Counts | None = None
 
     @property
     def begin_ns(self) -> int:
@@ -53,6 +58,7 @@ class StepTracker:
         self._spans: list[Span] = []
         self._phase = IDLE
         self._since_ns: int | None = None
+        self._counts: dict[tuple[int, int], float] = {}
         self.steps = 0
 
     def feed(self, marks: npt.NDArray[np.void]) -> list[Step]:
@@ -63,6 +69,10 @@ class StepTracker:
         """
         steps = []
         for t_ns, kind, value in marks.tolist():
+            if counted := parse_kind(kind):
+                if 0 <= value < math.inf:
+                    self._counts[counted] = value
+                continue
             if kind != STEP and not 0 <= kind < len(PHASES):
                 continue
             if not self._advance(t_ns):
@@ -86,10 +96,11 @@ class StepTracker:
 
     def _finish(self, work: float | None) -> Step | None:
         spans = step_spans(self._spans, first=self.steps == 0)
-        self._spans = []
+        counts = counts_of(self._counts, work)
+        self._spans, self._counts = [], {}
         if not spans:
             return None
-        step = Step(self.steps, tuple(spans), work)
+        step = Step(self.steps, tuple(spans), work, counts)
         self.steps += 1
         return step
 

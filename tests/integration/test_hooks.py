@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,11 @@ import numpy as np
 import pytest
 
 from orin_gov._phases import STEP, PhaseRing
+from orin_gov.counts import parse_kind
 from orin_gov.phases import BACKWARD, CHECKPOINT, DATA, EVAL, FORWARD, IDLE, OPTIMIZER
 from orin_gov.workload.launch import launch, resolve_target
 from orin_gov.workload.ring import make_ring
+from orin_gov.workload.schedule import FIRST
 from orin_gov.workload.tracker import MARK, Step, StepTracker
 
 pytest.importorskip("torch", reason="the hooks are for torch, which is not installed")
@@ -276,6 +277,25 @@ def losses():
     state = [torch.random.get_rng_state().tolist(), str(random.getstate())]
     return {"losses": told, "random": state}
 
+def failing_counted_step():
+    # The third step of this process is the first that is counted, and its optimizer fails.
+    class Bad(torch.optim.SGD):
+        def step(self, closure=None):
+            if self.fails:
+                raise MemoryError("step")
+            return super().step(closure)
+    model = small()
+    optimizer = Bad(model.parameters(), lr=0.1)
+    optimizer.fails = True
+    try:
+        train(model, optimizer)
+    except MemoryError as error:
+        assert str(error) == "step"
+    optimizer.fails = False
+    train(model, optimizer)
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+    return _get_current_dispatch_mode() is None
+
 names = sys.argv[2:]
 report = {}
 for name in names:
@@ -292,6 +312,7 @@ FORWARD_TO_STEP = [FORWARD, IDLE, BACKWARD, IDLE, OPTIMIZER, IDLE, STEP]
 
 NAMES = (
     "workers",
+    "failing_counted_step",
     "plain",
     "tokens",
     "accumulation",
@@ -342,22 +363,29 @@ def scenario_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def hooked(scenario_file: Path) -> Iterator[Hooked]:
-    report = scenario_file.with_name("hooked.json")
+def run_hooked(scenario_file: Path, *names: str) -> Hooked:
+    """Run scenarios in a hooked process of their own."""
+    report = scenario_file.with_name(f"hooked-{names[0]}.json")
     descriptor = make_ring()
     ring = PhaseRing(descriptor)
-    target = resolve_target([str(scenario_file), str(report), *NAMES], module=False)
+    target = resolve_target([str(scenario_file), str(report), *names], module=False)
     assert launch(target, descriptor).wait(150) == 0
     marks = np.frombuffer(ring.drain(), dtype=MARK)
     assert ring.dropped == 0
     scenarios = {}
     for name, (begin_ns, end_ns, value) in json.loads(report.read_text()).items():
         own = marks[(marks["t_ns"] >= begin_ns) & (marks["t_ns"] <= end_ns)]
-        scenarios[name] = Seen(own["kind"].tolist(), StepTracker().feed(own), value)
-    yield Hooked(scenarios, ring.producer_pid)
+        kinds = [kind for kind in own["kind"].tolist() if parse_kind(kind) is None]
+        scenarios[name] = Seen(kinds, StepTracker().feed(own), value)
+    hooked = Hooked(scenarios, ring.producer_pid)
     ring.close()
     os.close(descriptor)
+    return hooked
+
+
+@pytest.fixture(scope="module")
+def hooked(scenario_file: Path) -> Hooked:
+    return run_hooked(scenario_file, *NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -457,13 +485,30 @@ def test_a_tensor_without_a_shape_is_no_fault(seen: dict[str, Seen]) -> None:
     assert seen["nested_tensors"].value == [2, 3]
 
 
-def test_the_losses_and_the_randomness_are_those_without_us(
-    seen: dict[str, Seen], scenario_file: Path
-) -> None:
+def test_a_counted_step_whose_optimizer_fails_leaves_nothing_on(seen: dict[str, Seen]) -> None:
+    failed = seen["failing_counted_step"]
+    assert failed.value is True
+    assert failed.kinds == [*FORWARD_TO_STEP[:4], OPTIMIZER, IDLE, OPTIMIZER, IDLE, STEP]
+    (step,) = failed.steps
+    assert step.counts is not None
+    assert set(step.counts.launches) == {"forward", "backward", "optimizer"}
+    # What ran between the step that failed and the next one is not taken for the optimizer's.
+    assert step.counts.operations["optimizer"] == 0
+    assert step.counts.launches["optimizer"] == 4
+
+
+def test_the_losses_and_the_randomness_are_those_without_us(scenario_file: Path) -> None:
+    seen = run_hooked(scenario_file, "losses").scenarios["losses"]
     report = scenario_file.with_name("plain.json")
     subprocess.run([sys.executable, scenario_file, report, "losses"], check=True, timeout=150)
     _, _, expected = json.loads(report.read_text())["losses"]
     assert len(expected["losses"]) == 36
-    assert seen["losses"].value["losses"] == expected["losses"]
-    assert seen["losses"].value["random"] == expected["random"]
-    assert len(seen["losses"].steps) == 32
+    assert seen.value["losses"] == expected["losses"]
+    assert seen.value["random"] == expected["random"]
+    assert len(seen.steps) == 32
+    # The same holds for the step that was counted.
+    assert [step.number for step in seen.steps if step.counts] == [FIRST - 1]
+    counts = seen.steps[FIRST - 1].counts
+    assert counts is not None
+    assert counts.operations["backward"] > counts.operations["forward"] > 0
+    assert counts.work == 8 * 11

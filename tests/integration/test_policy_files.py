@@ -7,18 +7,21 @@ from typing import Any
 import pytest
 from conftest import VIRTUAL
 
-from orin_gov.policy.tree import dump_policy
+from orin_gov.policy.policy_file import dump_policy
 from orin_gov.supervisor import load_policy
 
-LEAF = {"frequency_hz": 918e6, "saving": 0.1, "slowdown": 0.0, "samples": 3}
+LEAF = {"energy": [0.8, 1.0], "time": [1.05, 1.0], "spread": 1.0, "samples": 3}
 
 
 def policy(*nodes: dict[str, Any], **changes: object) -> bytes:
     record = {
         "format": "orin_gov policy",
-        "version": 1,
+        "version": 2,
         "card": {},
-        "trees": {"energy": list(nodes)},
+        "clock_shares": [0.7, 1.0],
+        "nodes": list(nodes),
+        "deviations": [[0.1, 0.0, 0.1, 0.0]],
+        "rest": 0.01,
         **changes,
     }
     return json.dumps(record).encode()
@@ -39,8 +42,8 @@ def split(**changes: object) -> dict[str, Any]:
         (policy(LEAF, version=7), "has version 7"),
         (policy(split(feature="mood"), LEAF, LEAF), "unknown feature 'mood'"),
         (policy(split(right=0), LEAF, LEAF), "a cycle or a hole"),
-        (policy({**LEAF, "frequency_hz": float("nan")}), "frequency_hz nan"),
-        (policy(LEAF, trees={"edp": [LEAF]}), "no tree for 'energy', only edp"),
+        (policy({**LEAF, "energy": [float("nan"), 1.0]}), "energy has nan"),
+        (policy(LEAF, version=1), "has version 1, this orin_gov reads 2; fit it again"),
     ],
 )
 def test_a_wrong_policy_ends_in_one_line_before_the_script_has_run(
@@ -72,12 +75,12 @@ def test_a_fitted_policy_can_be_explained_and_used(orin_gov, script, tmp_path: P
     fitted = orin_gov("fit", "--workloads", 6, "--seed", 3, "--output", "fitted.json")
     assert fitted.returncode == 0, fitted.stderr
     found = load_policy(tmp_path / "fitted.json")
-    assert set(found.trees) == {"energy", "edp", "ed2p"}
+    assert found.card["left_out"]["budget 10%"]["workloads"] == 6
     assert "6 workloads of its family, seed 3" in found.card["fitted_on"]
     assert (tmp_path / "fitted.json").read_text() == dump_policy(found) + "\n"
     explained = orin_gov("explain", "fitted.json")
     assert explained.returncode == 0
-    assert "MHz (saving" in explained.stdout
+    assert "MHz (energy -" in explained.stdout
     words = ("run", "--board", VIRTUAL, "--policy", "fitted.json", "--output", "run")
     assert orin_gov(*words, script("print('ran')")).stdout == "ran\n"
 

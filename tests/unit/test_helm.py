@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plants import policy_of
 from trees import AGX_CLOCKS, build_tree, eventually, following, gpu_folder, limits
 
 from orin_gov._actuator import Transition
@@ -16,7 +17,6 @@ from orin_gov.errors import BoardError
 from orin_gov.helm import MOST_ADOPTIONS, Helm, Lookout, has_come, open_points
 from orin_gov.policy.governor import Governor, State
 from orin_gov.policy.objective import Objective
-from orin_gov.policy.tree import Leaf, Policy
 
 LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]
 
@@ -79,8 +79,7 @@ def control(tmp_path: Path, gpu: Gpu) -> Iterator[Control]:
 
 
 def helm(control: Control | None) -> tuple[Helm, list[str]]:
-    tree = (Leaf(TOP, saving=0.1, slowdown=0.0, samples=1),)
-    governor = Governor(Policy({"energy": tree}, {}), AGX_CLOCKS, Objective())
+    governor = Governor(policy_of(), AGX_CLOCKS, Objective())
     warnings: list[str] = []
     return Helm(control, governor, AGX_CLOCKS, warnings), warnings
 

@@ -66,7 +66,8 @@ def board(virtual: str | None = None) -> Board:
 def end_lines(capsys: pytest.CaptureFixture[str], **changes: object) -> list[str]:
     """Return the lines of the summary, which all go to stderr."""
     summary = {**SUMMARY, **changes}
-    print_end(summary, Path("runs/a b"), "train.py", board(summary["virtual"]))
+    summary["board"] = board(summary["virtual"]).identity.title
+    print_end(summary, Path("runs/a b"), "train.py")
     captured = capsys.readouterr()
     assert captured.out == ""
     return captured.err.splitlines()

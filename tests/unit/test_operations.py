@@ -170,3 +170,32 @@ def test_the_scaler_of_fp16_goes_over_the_gradients_once_more(bert):
     plain = total(optimizer(bert, Recipe(16, "bf16"), LENGTHS), "moved")
     scaled = total(optimizer(bert, Recipe(16, "fp16"), LENGTHS), "moved")
     assert scaled - plain == pytest.approx(8 * bert.parameters())
+
+
+def test_a_live_step_counts_what_is_told_of_the_same_model():
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from orin_gov.counts import BYTES, LAUNCHES, OPERATIONS
+    from orin_gov.phases import BACKWARD, FORWARD
+    from orin_gov.workload.counting import StepCounter
+
+    config = {"model_type": "bert", **BASE, **CONFIGS["bert"]}
+    model = transformers.AutoModelForSequenceClassification.from_config(
+        transformers.AutoConfig.for_model(**config, num_labels=2, pad_token_id=0),
+        attn_implementation="eager",
+    ).train()
+    tokens = torch.ones(BATCH, LENGTH, dtype=torch.long)
+    counter = StepCounter()
+    counter.counting = True
+    loss = counter.run(
+        FORWARD, model, tokens, tokens, labels=torch.zeros(BATCH, dtype=torch.long)
+    ).loss
+    counter.run(BACKWARD, loss.backward)
+    live = counter.end_step(1.0, float(tokens.numel()))
+    shape = parse_config(config, "a test")
+    told = forward_backward(shape, Recipe(BATCH), np.array([float(LENGTH)]))
+    # On a CPU each of 7 dropouts takes three kernels forward where a GPU takes one.
+    for phase, kernels, more in zip((FORWARD, BACKWARD), told, (14, 0), strict=True):
+        assert live[phase, OPERATIONS] == total(kernels, "flops")
+        assert live[phase, BYTES] == pytest.approx(total(kernels, "moved"), rel=0.35)
+        assert live[phase, LAUNCHES] == pytest.approx(launches(kernels) + more, rel=0.05)

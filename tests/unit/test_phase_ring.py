@@ -523,3 +523,40 @@ def test_the_layout_is_the_documented_one(fd: int, producer: PhaseRing) -> None:
         t_ns, kind, value = RECORD.unpack_from(memory, RING_BYTES - CAPACITY * RECORD.size)
     assert (t_ns, kind, value) == records(producer)[0]
     assert ctypes.sizeof(ctypes.c_int64) * 16 + CAPACITY * RECORD.size == RING_BYTES
+
+
+# A mark in two parts, for who knows its time only later.
+
+
+def test_a_turn_changes_the_phase_and_a_put_records_it(producer: PhaseRing) -> None:
+    t_ns = producer.turn(FORWARD)
+    assert abs(time.monotonic_ns() - t_ns) < 10**9
+    assert producer.current_phase == FORWARD
+    assert producer.drain() == b""
+    producer.put(t_ns + 5, FORWARD, 2.5)
+    producer.put(-1, 2**62, math.inf)
+    assert records(producer) == [(t_ns + 5, FORWARD, 2.5), (-1, 2**62, math.inf)]
+
+
+@pytest.mark.parametrize("phase", [-1, len(PHASES), STEP])
+def test_a_turn_to_no_phase_is_refused(producer: PhaseRing, phase: int) -> None:
+    with pytest.raises(ValueError, match=f"phase {phase}: expected 0 to"):
+        producer.turn(phase)
+
+
+def test_who_is_not_the_producer_neither_turns_nor_puts(fd: int, producer: PhaseRing) -> None:
+    other = PhaseRing(fd)
+    assert other.turn(FORWARD) == 0
+    other.put(1, FORWARD, 0.0)
+    producer.close()
+    assert producer.turn(FORWARD) == 0
+    producer.put(1, FORWARD, 0.0)
+    assert other.marks == 0
+    assert other.current_phase == IDLE
+
+
+def test_a_turn_waits_for_a_stretched_phase_as_a_mark_does(producer: PhaseRing) -> None:
+    producer.set_stretch(stretch_of(FORWARD, 3.0))
+    begin_ns = producer.turn(FORWARD)
+    busy(0.05)
+    assert producer.turn(IDLE) - begin_ns >= 0.15e9

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orin_gov._sampler import Samples
+from orin_gov.counts import Counts
 from orin_gov.energy import EnergyTimeline
 from orin_gov.errors import UsageError
 from orin_gov.phases import BACKWARD, DATA, FORWARD
@@ -317,3 +318,80 @@ def test_phases_that_the_sensors_do_not_resolve_have_no_energy() -> None:
     assert resolved.phase_energy_j["forward"] == pytest.approx(25 * 0.2)
     assert set(lagging.phase_energy_j.values()) == {None}
     assert resolved.phase_time_s == lagging.phase_time_s
+
+
+COUNTS = Counts(
+    {"forward": 1e9, "backward": 2e9, "optimizer": 0.0},
+    {"forward": 1e6, "backward": 2e6, "optimizer": 3e6},
+    {"forward": 10.0, "backward": 20.0, "optimizer": 5.0},
+    work=8.0,
+)
+
+
+def counted(of: Step, counts: Counts) -> Step:
+    return Step(of.number, of.spans, of.work, counts)
+
+
+def test_a_counted_step_lengthens_no_window_and_its_counts_are_in_the_next_ones() -> None:
+    to = builder(Epoch(2, None, 0.1))
+    steps = [
+        step(0, 1.0, 0.1, 0.2, 0.3),
+        counted(step(1, 2.0, 0.1, 2.0, 3.0), COUNTS),
+        step(2, 10.0, 0.1, 0.2, 0.3),
+    ]
+    *early, window = add(to, steps)
+    assert early == [None, None]
+    assert window is not None
+    assert (window.steps, window.work) == (2, 16.0)
+    assert window.duration_s == pytest.approx(1.2)
+    assert len(window.samples) == 2
+    assert window.operations_per_step == COUNTS.operations
+    assert window.bytes_per_step == COUNTS.moved
+    assert window.launches_per_step == COUNTS.launches
+    to.begin(None, 0)
+    *_, later = add(to, [step(i, 10.0 + i, 0.1, 0.2, 0.3, work=16.0) for i in (3, 4)])
+    assert later is not None
+    # Twice the work: twice the operations and bytes of forward and backward.
+    assert later.operations_per_step == {"forward": 2e9, "backward": 4e9, "optimizer": 0.0}
+    assert later.bytes_per_step == {"forward": 2e6, "backward": 4e6, "optimizer": 3e6}
+
+
+def test_counts_are_taken_even_while_the_clock_changes() -> None:
+    to = builder(Epoch(1, None, 0.1))
+    to.begin(None, None)
+    assert add(to, [counted(step(0, 1.0, 0.1, 0.2), COUNTS)]) == [None]
+    to.begin(None, 0)
+    (window,) = add(to, [step(1, 2.0, 0.1, 0.2)])
+    assert window is not None
+    assert window.operations_per_step == COUNTS.operations
+
+
+def test_operations_by_shapes_cost_nothing_and_say_so() -> None:
+    to = builder(Epoch(1, None, 0.1))
+    shaped = Counts({"forward": 1e9}, work=8.0, by_shapes=True)
+    (window,) = add(to, [counted(step(0, 1.0, 0.1, 0.2), shaped)])
+    assert window is not None
+    assert window.by_shapes
+    assert window.operations_per_step == {"forward": 1e9}
+    assert window.launches_per_step == {}
+
+
+def test_a_window_that_was_never_counted_has_no_counts() -> None:
+    (window,) = add(builder(Epoch(1, None, 0.1)), [step(0, 1.0, 0.1, 0.2)])
+    assert window is not None
+    assert window.operations_per_step == window.launches_per_step == {}
+
+
+def test_the_range_of_power_is_that_of_the_totals_samples() -> None:
+    t_ns = START_NS + np.arange(1000, dtype=np.int64) * (S // 100)
+    power = np.tile(POWER_W, (1000, 1))
+    power[::2, 0] += 10.0  # every other sample of the GPU's rail
+    power[500, 0] = 500.0  # one odd reading
+    power[600:620, 1] = np.nan
+    source = EnergyTimeline(RAILS)
+    source.append(Samples(t_ns, power, np.cumsum(power, axis=0) * 0.01, np.zeros_like(power)))
+    whole = (int(t_ns[0]), int(t_ns[-1]))
+    assert source.power_range_w(*whole, TOTAL) == pytest.approx((25.0, 35.0))
+    assert source.power_range_w(int(t_ns[605]), int(t_ns[610]), TOTAL) is None
+    assert source.power_range_w(*whole, ("GPU", "DLA")) is None
+    assert source.power_range_w(*whole, None) is None

@@ -1,0 +1,50 @@
+"""What the engine has seen last, kept for those who only look: the view, `orin-gov top`."""
+
+from collections import deque
+
+from orin_gov._sampler import Samples
+from orin_gov.policy.governor import Decision
+from orin_gov.windows import MeasuredStep
+
+KEPT_STEPS = 20
+"""Steps whose phases and pace are shown: long enough to be calm, short enough to follow."""
+
+
+class Sight:
+    """The last readings, steps and the decision in force.
+
+    Thread-safety: the engine's thread alone writes; each attribute is replaced as a whole, so that
+    any thread may read it. Power is in watts and energy in joules since the start, by rail in the
+    board's order; NaN in `power_w` is a rail that could not be read.
+    """
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        self.clock_hz: int | None = None
+        self.load: float | None = None
+        self.power_w: tuple[float, ...] = ()
+        self.energy_j: tuple[float, ...] = ()
+        self.measured_s: tuple[float, ...] = ()
+        self.steps: tuple[MeasuredStep, ...] = ()
+        self._recent: deque[MeasuredStep] = deque(maxlen=KEPT_STEPS)
+        self._first_ns: int | None = None
+
+    def poll(self, clock_hz: int | None, load: float | None) -> None:
+        """Take in a reading of the clock and the load."""
+        self.clock_hz, self.load = clock_hz, load
+
+    def samples(self, samples: Samples) -> None:
+        """Take in what the sampler drained."""
+        if not len(samples.t_ns):
+            return
+        if self._first_ns is None:
+            self._first_ns = int(samples.t_ns[0])
+        span_ns = int(samples.t_ns[-1]) - self._first_ns
+        self.power_w = tuple(samples.power_w[-1].tolist())
+        self.energy_j = tuple(samples.energy_j[-1].tolist())
+        self.measured_s = tuple(((span_ns - samples.missing_ns[-1]) * 1e-9).tolist())
+
+    def step(self, measured: MeasuredStep) -> None:
+        """Take in a measured step."""
+        self._recent.append(measured)
+        self.steps = tuple(self._recent)

@@ -1,0 +1,77 @@
+"""live.json: written over in place, read by anyone, and never half of it believed."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from snapshots import MOMENT, NOTHING
+
+from orin_gov.errors import RunDirectoryError
+from orin_gov.record.live import NAME, LiveFile, read_live
+from orin_gov.view.state import VERSION, from_json
+
+
+@pytest.mark.parametrize("moment", [MOMENT, NOTHING])
+def test_what_is_written_is_read_again(tmp_path: Path, moment) -> None:
+    file = LiveFile(tmp_path)
+    file.write({"long": "x" * 10_000})
+    file.write(moment.as_json())
+    again = from_json(read_live(tmp_path), "x")
+    assert again.as_json() == json.loads(json.dumps(moment.as_json()))
+    file.remove()
+    with pytest.raises(FileNotFoundError):
+        read_live(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_never_sees_half_a_moment(tmp_path: Path) -> None:
+    file, ended = LiveFile(tmp_path), threading.Event()
+    file.write({"number": 0, "fill": ""})
+
+    def write() -> None:
+        for number in range(2000):
+            file.write({"number": number, "fill": f"{number:05}" * (number % 700)})
+        ended.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    reads, last = 0, 0
+    while not ended.is_set():
+        content = read_live(tmp_path)
+        number = content["number"]
+        assert content["fill"] == f"{number:05}" * (number % 700)
+        assert number >= last
+        reads, last = reads + 1, number
+    writer.join()
+    assert reads > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "damaged"),
+        (b'{"version": 1}\n12\n', "damaged"),
+        (b"\xff\xfe\n\n", "damaged"),
+        (b"no checksum", "damaged"),
+    ],
+)
+def test_a_damaged_one_is_told(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / NAME).write_bytes(content)
+    with pytest.raises(RunDirectoryError, match=says):
+        read_live(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({**MOMENT.as_json(), "version": VERSION + 1}, "of version 2, this orin-gov reads 1"),
+        ([], "of version None"),
+        ({"version": VERSION}, "damaged: 'pid'"),
+        ({**MOMENT.as_json(), "total": 7}, "damaged"),
+        ({**MOMENT.as_json(), "rails": {"a": {"power": 1}}}, "damaged"),
+    ],
+)
+def test_another_version_is_told(content: object, says: str) -> None:
+    with pytest.raises(RunDirectoryError, match=says):
+        from_json(content, "live.json")
