@@ -23,7 +23,8 @@ class Transition(NamedTuple):
     issued_ns:    when both writes had returned
     achieved_ns:  when cur_freq was first read within the range; None = not before the timeout
     achieved_hz:  the last cur_freq read; None = unreadable
-    errno:        of the first write that failed; 0 = none
+    errno:        of the first write that failed; 0 = none, ECANCELED = not written: max_freq did
+                  not read as expected
     """
 
     requested_ns: int
@@ -133,8 +134,11 @@ cdef class Actuator:
             self._thread.join(timeout_s)
             return not self._thread.is_alive()
 
-    def request(self, min_hz: int, max_hz: int) -> None:
+    def request(self, min_hz: int, max_hz: int, expected_max_hz: int = -1) -> None:
         """Ask for a range (Hz) and return at once.
+
+        Where max_freq then reads another value than expected, another writer's, nothing is
+        written; a negative one expects nothing.
 
         Raises ValueError if an end of it is not among the allowed frequencies or min_hz > max_hz,
         RuntimeError if the actuator is not started.
@@ -149,6 +153,7 @@ cdef class Actuator:
         cdef Change change
         change.min_hz = min_hz
         change.max_hz = max_hz
+        change.expected_max_hz = expected_max_hz
         change.requested_ns = now_ns()
         if not self._place(&change):
             raise RuntimeError("the actuator is not started: call start() first")
@@ -238,7 +243,12 @@ cdef class Actuator:
         cdef Change change
         while self._take(&change):
             change.begun_ns = now_ns()
-            change.error = write_both(&self._paths, change.min_hz, change.max_hz).error
-            change.issued_ns = now_ns()
-            await_achieved(&self._paths, self._timeout_ns, &change)
+            if is_foreign(&self._paths, change.expected_max_hz):
+                change.error = ECANCELED
+                change.issued_ns = now_ns()
+                change.achieved = change.readable = False
+            else:
+                change.error = write_both(&self._paths, change.min_hz, change.max_hz).error
+                change.issued_ns = now_ns()
+                await_achieved(&self._paths, self._timeout_ns, &change)
             self._finish(&change)

@@ -6,6 +6,11 @@ from posix.fcntl cimport O_TRUNC, O_WRONLY
 from posix.unistd cimport write as posix_write
 
 
+cdef extern from "<errno.h>" nogil:
+    enum:
+        ECANCELED  # not in Cython's own list
+
+
 cdef enum:
     POLL_NS = 500000
     SETTLE_NS = 20000000  # how long a file may be empty or half written by another process
@@ -30,6 +35,7 @@ cdef struct Change:
     int64_t min_hz
     int64_t max_hz
     int64_t achieved_hz
+    int64_t expected_max_hz  # what max_freq must read for the write to be made; negative: anything
     bint achieved
     bint readable
     int error
@@ -79,6 +85,13 @@ cdef Failure write_both(const Paths *paths, int64_t min_hz, int64_t max_hz) noex
         first = Failure(write_integer(paths.min_freq, min_hz), paths.min_freq)
         second = Failure(write_integer(paths.max_freq, max_hz), paths.max_freq)
     return first if first.error else second
+
+
+cdef bint is_foreign(const Paths *paths, int64_t expected_max_hz) noexcept nogil:
+    """Whether max_freq reads another value than expected: another writer was there."""
+    cdef int64_t max_hz = 0
+    return (expected_max_hz >= 0 and read_settled(paths.max_freq, &max_hz) == 0
+            and max_hz != expected_max_hz)
 
 
 cdef void await_achieved(const Paths *paths, int64_t timeout_ns, Change *change) noexcept nogil:

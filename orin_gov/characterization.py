@@ -10,6 +10,7 @@ from pathlib import Path
 
 from orin_gov.board.conditions import read_temperatures
 from orin_gov.board.probe import Board
+from orin_gov.caller import Caller, as_caller
 from orin_gov.errors import OrinGovError, UsageError
 from orin_gov.policy.sweep import ALL_MEASURED, Stop, Sweep, plan
 from orin_gov.policy.window import Window
@@ -46,6 +47,7 @@ class Characterization:
     repeats: int = 3
     seed: int = 0
     output: Path | None = None
+    caller: Caller | None = None
 
     def manifest(self, board: str, workloads: Sequence[str]) -> dict[str, object]:
         """What a run that goes on with another must have in common with it."""
@@ -104,7 +106,8 @@ def make_sweep(
     """
 
     def record(stop: Stop, window: Window, temperature_c: float | None) -> None:
-        append(path, measurement_of(workload, stop, window, temperature_c))
+        with as_caller(wanted.caller):
+            append(path, measurement_of(workload, stop, window, temperature_c))
 
     points = [None, *choose_points(wanted.freqs, table_hz)]
     done = {each.stop for each in read_measurements(path) if each.workload == workload}
@@ -160,16 +163,19 @@ def sweep_script(wanted: Characterization, words: Sequence[str], module: bool) -
     Raises:
         OrinGovError: it cannot be started, or the board cannot be governed.
     """
-    target = resolve_target(words, module)
+    with as_caller(wanted.caller):
+        target = resolve_target(words, module)
     path = wanted.output or default_run_directory(target.name)
     if (board := finished_board(path)) is not None:
-        open_directory(path, wanted.manifest(board, [target.name]))
+        with as_caller(wanted.caller):
+            open_directory(path, wanted.manifest(board, [target.name]))
         return Swept(path, board, ALL_MEASURED, 0)
     while True:
         before = len(read_measurements(path))
         code, title, sweep = _launch(wanted, target, path)
         if sweep.ended or code or len(read_measurements(path)) == before:
-            return _finish(path, title, sweep, code)
+            with as_caller(wanted.caller):
+                return _finish(path, title, sweep, code)
 
 
 def _launch(wanted: Characterization, target: Target, path: Path) -> tuple[int, str, Sweep]:
@@ -181,7 +187,8 @@ def _launch(wanted: Characterization, target: Target, path: Path) -> tuple[int, 
             return read_temperatures(board.root).get("gpu")
 
         title = board.identity.title
-        open_directory(path, wanted.manifest(title, [target.name]))
+        with as_caller(wanted.caller):
+            open_directory(path, wanted.manifest(title, [target.name]))
         sweep = make_sweep(wanted, target.name, points, path, thermometer)
         made.append((title, sweep))
         return sweep
@@ -192,11 +199,17 @@ def _launch(wanted: Characterization, target: Target, path: Path) -> tuple[int, 
         epoch=wanted.epoch,
         strict=True,
         output=path / f"launch-{len(list(path.glob('launch-*'))) + 1}",
+        caller=wanted.caller,
     )
     ring = make_ring()
     try:
         code = supervise(
-            settings, target.name, target.hooked, lambda fd: launch(target, fd), ring, decide
+            settings,
+            target.name,
+            target.hooked,
+            lambda fd: launch(target, fd, wanted.caller),
+            ring,
+            decide,
         )
     finally:
         os.close(ring)

@@ -1,5 +1,6 @@
 """Control of the GPU's clock for one run: lock, journal, warden, actuator; given back as one."""
 
+import errno
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,14 +12,9 @@ from orin_gov.board.averaging import Averaging
 from orin_gov.board.conditions import is_cooled
 from orin_gov.board.files import read_int
 from orin_gov.board.gpu import Gpu, Range
-from orin_gov.board.journal import (
-    Journal,
-    Setting,
-    begin_journal,
-    exclusive,
-    load_journal,
-    restore,
-)
+from orin_gov.board.journal import Journal, Setting, begin_journal
+from orin_gov.board.lock import exclusive
+from orin_gov.board.recovery import restore_in_time, restore_stale
 from orin_gov.board.warden import Warden
 from orin_gov.errors import BoardError
 
@@ -27,17 +23,19 @@ logger = logging.getLogger(__name__)
 NO_AVERAGING = 1
 """What `samples` of an INA3221 is set to where single phases are to be told apart."""
 
-RESTORE_S = 3.0
-"""How long a restore is waited for: a board that hangs must not hold up the end of the run."""
-
 
 class Control:
-    """The right to set the GPU's frequency, from `take_control`. Not thread-safe."""
+    """The right to set the GPU's frequency, from `take_control`.
+
+    Thread-safety: the engine's thread owns it; `give_back` alone is for any thread, after which
+    nothing is written any more, whatever is asked for.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._asked = journal.original  # what we wrote last
         self._range = journal.original  # what the limits should therefore read
+        self._before = (journal.original, journal.original)  # both, before the last request
         self._floor_hz = 0  # the floor another writer raised; one that was found may be left
         self._settled = True
         gpu = journal.gpu
@@ -45,7 +43,8 @@ class Control:
         self._allowed = {*gpu.table_hz, *limits}
         self._actuator = Actuator(str(gpu.directory), sorted(self._allowed))
         self._started = False
-        self._restored = False
+        self._closed = self._restored = self.hangs = False
+        self._lock = threading.Lock()  # guards what is written, and the journal that tells it
 
     @property
     def original(self) -> Range:
@@ -57,15 +56,29 @@ class Control:
         return self._journal.gpu.points(limits)
 
     def request(self, target_hz: int | None) -> None:
-        """Ask for an operating point, or with None for the board's own range; never blocks."""
+        """Ask for an operating point, or with None for the board's own range; never blocks.
+
+        Another writer's maximum is not written over: `foreign_range` finds it.
+
+        Raises:
+            BoardError: it cannot be noted in the journal.
+        """
         wanted = self._own_range() if target_hz is None else Range(target_hz, target_hz)
-        self._journal = self._journal.note(wanted)
+        with self._lock:
+            if not self._closed:
+                self._journal = self._journal.note(wanted)
+                self._write(wanted)
+
+    def _write(self, wanted: Range) -> None:
         if not self._started:
             self._actuator.start()
             self._started = True
+        # Behind a request that is still under way, what the limits will read is not known.
+        expected_hz = self._range.max_hz if self._settled else -1
+        self._before = (self._asked, self._range)
         self._range = self._asked = wanted
         self._settled = False
-        self._actuator.request(wanted.min_hz, wanted.max_hz)
+        self._actuator.request(wanted.min_hz, wanted.max_hz, expected_hz)
 
     def _own_range(self) -> Range:
         """Return the board's own range; another writer's, off the table, is cut to the table.
@@ -79,6 +92,8 @@ class Control:
     def transitions(self) -> list[Transition]:
         """Return the frequency changes that have finished since the last call."""
         finished = self._actuator.drain()
+        if finished and finished[-1].errno == errno.ECANCELED:
+            self._asked, self._range = self._before
         self._settled = self._settled or bool(finished and not self._actuator.pending)
         return finished
 
@@ -88,7 +103,7 @@ class Control:
         Raises:
             BoardError: they cannot be read.
         """
-        if not self._settled:
+        if not self._settled or self._closed:
             return None
         now = self._journal.gpu.read_range()
         return None if now == self._range else now
@@ -105,9 +120,14 @@ class Control:
         else:
             min_hz = found.min_hz
             self._floor_hz = found.min_hz if found.min_hz > self._asked.min_hz else 0
-        if not is_cooled(self._journal.root, self._journal.gpu):
-            self._journal = self._journal.adopt(Range(min(min_hz, found.max_hz), found.max_hz))
+        with self._lock:
+            if not self._closed and not self.is_cooled():
+                self._journal = self._journal.adopt(Range(min(min_hz, found.max_hz), found.max_hz))
         return Range(min(self._floor_hz, found.max_hz), found.max_hz)
+
+    def is_cooled(self) -> bool:
+        """Tell whether the thermal framework caps the GPU now."""
+        return is_cooled(self._journal.root, self._journal.gpu)
 
     def quicken(self, sensors: Sequence[Averaging]) -> None:
         """Switch the averaging of the sensors off, until the board is given back.
@@ -130,14 +150,20 @@ class Control:
         """Put the board back as it was found; a second call does nothing.
 
         Raises:
-            BoardError: it could not be put back; the journal stays for `orin-gov restore`.
+            BoardError: it could not be put back, or a write of ours hangs and may come after; the
+                journal stays for a second call, the warden or `orin-gov restore`.
         """
-        if self._restored:
-            return
-        if self._started and not self._actuator.stop(timeout_s=1.0):
-            logger.warning("a frequency write is hanging; restoring beside it")
-        _restore_in_time(self._journal)
-        self._restored = True
+        with self._lock:
+            if self._restored:
+                return
+            self._closed = True
+            self.hangs = self._started and not self._actuator.stop(timeout_s=1.0)
+            restore_in_time(self._journal, for_good=not self.hangs)
+            if self.hangs:
+                raise BoardError(
+                    "a frequency write hangs; it is put back once more when it is over"
+                )
+            self._restored = True
 
 
 @contextmanager
@@ -153,9 +179,13 @@ def take_control(root: Path, gpu: Gpu) -> Iterator[Control]:
         BoardError: another governor holds the GPU, or its limits cannot be read.
     """
     with exclusive(gpu) as lock:
-        _restore_stale(root)
-        control = Control(begin_journal(root, gpu))
+        restore_stale(root)
         warden = Warden.fork(root, (lock,))
+        try:
+            control = Control(begin_journal(root, gpu))
+        except BaseException:
+            warden.abandon()
+            raise
         try:
             yield control
         finally:
@@ -175,7 +205,7 @@ def stand_by(root: Path) -> Iterator[Callable[[Gpu], Control]]:
 
         def take(gpu: Gpu) -> Control:
             stack.enter_context(exclusive(gpu))
-            _restore_stale(root)
+            restore_stale(root)
             taken.append(Control(begin_journal(root, gpu)))
             return taken[0]
 
@@ -185,36 +215,6 @@ def stand_by(root: Path) -> Iterator[Callable[[Gpu], Control]]:
             _end(taken[0] if taken else None, warden)
 
 
-def _restore_in_time(journal: Journal) -> None:
-    """Restore, in a thread that is left behind where the board hangs."""
-    faults: list[BoardError] = []
-    done = threading.Event()
-
-    def work() -> None:
-        try:
-            restore(journal)
-        except BoardError as error:
-            faults.append(error)
-        done.set()
-
-    threading.Thread(target=work, name="orin_gov-restore", daemon=True).start()
-    if not done.wait(RESTORE_S):
-        raise BoardError(f"{journal.gpu.directory} does not answer; later: orin-gov restore")
-    if faults:
-        raise faults[0]
-
-
-def _restore_stale(root: Path) -> None:
-    if stale := load_journal(root):
-        found = restore(stale)
-        logger.warning(
-            "an earlier run was killed; restored %s to %.0f-%.0f MHz",
-            stale.gpu.directory.name,
-            found.min_hz / 1e6,
-            found.max_hz / 1e6,
-        )
-
-
 def _end(control: Control | None, warden: Warden) -> None:
     try:
         if control is not None:
@@ -222,21 +222,8 @@ def _end(control: Control | None, warden: Warden) -> None:
     except BoardError as error:
         # Said, not raised: what the script ended with is what the run must end with.
         logger.error("%s", error)
-        warden.abandon()
+        # While a write hangs this process cannot end, and its pipe to the warden stays open.
+        if control is None or not control.hangs:
+            warden.abandon()
     else:
         warden.dismiss()
-
-
-def restore_board(root: Path) -> Range | None:
-    """Restore what a killed run left on the board under `root`; None where there is nothing to do.
-
-    Raises:
-        BoardError: a governor is running, or the board could not be restored.
-    """
-    journal = load_journal(root)
-    if journal is None:
-        return None
-    with exclusive(journal.gpu):
-        # Read again under the lock: a warden may have restored in between.
-        journal = load_journal(root)
-        return restore(journal) if journal else None

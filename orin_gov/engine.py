@@ -18,6 +18,7 @@ from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler, Samples
 from orin_gov.board.conditions import read_over_current
 from orin_gov.board.probe import Board
+from orin_gov.disturbances import Disturbances
 from orin_gov.energy import EnergyTimeline
 from orin_gov.helm import Helm, Lookout, has_come
 from orin_gov.policy.decider import Decider
@@ -146,6 +147,7 @@ class Engine(threading.Thread):
         self._clock_hz: int | None = None
         self.watch: Callable[[Samples, int | None], None] = lambda samples, clock_hz: None
         self._events: Mapping[str, int | None] = {}
+        self._disturbances = Disturbances(board.root, board.gpu, self._started_ns)
 
     def finish(self, timeout_s: float = 5.0) -> bool:
         """Take in what is still to be measured and end the thread; True when it ended."""
@@ -172,6 +174,7 @@ class Engine(threading.Thread):
         self._seek_gpu(now_ns)
         self._lookaround.look(self.board, now_ns)
         clock_hz = self._clock_hz = self._poll(now_ns)
+        self._disturbances.look(now_ns)
         samples = self._sampler.drain()
         self._timeline.append(samples)
         self.sight.samples(samples)
@@ -225,6 +228,7 @@ class Engine(threading.Thread):
             self._end_epoch(window)
 
     def _end_epoch(self, window: Window) -> None:
+        window = self._mark(window)
         surroundings = self._lookaround.surroundings(self.board, self._helm.limits_hz)
         window = self._history.complete(window, surroundings)
         outcome = self._governor.outcome(window)
@@ -233,9 +237,21 @@ class Engine(threading.Thread):
         number, events = len(self.tally.epochs), self._count_events()
         record = EpochRecord(number, measured_in, window, outcome, decision, events)
         self.tally.add_epoch(record)
+        # First of all: the longer after the look at the limits, the likelier another writer's.
+        self._follow(decision, window.end_ns)
         self._writer.decision(as_json(record))
         self._tell(record)
-        self._follow(decision, window.end_ns)
+
+    def _mark(self, window: Window) -> Window:
+        """Return the window with what disturbed it; the one before is told of late."""
+        if epochs := self.tally.epochs:
+            last = epochs[-1].window
+            late = last.disturbed or self._disturbances.within(last.start_ns, last.end_ns)
+            epochs[-1] = replace(epochs[-1], window=replace(last, disturbed=late))
+        told = self._disturbances.within(window.start_ns, window.end_ns)
+        if warning := self._disturbances.judge(told):
+            self.tally.warnings.append(warning)
+        return replace(window, disturbed=told)
 
     def _count_events(self) -> dict[str, int | None]:
         """Return the over-current events since the last call, None for a counter that was lost."""
@@ -249,8 +265,11 @@ class Engine(threading.Thread):
         if not self._helm.holds or target_hz == self._builder.target_hz:
             self._builder.begin(target_hz, since_ns, decision.state)
             return
-        self._helm.request(target_hz, self._clock_hz)
-        self._builder.begin(target_hz, None, decision.state)
+        if instead := self._helm.request(target_hz, self._clock_hz):
+            self._decision = self.sight.decision = instead
+            self._builder.begin(None, time.monotonic_ns(), instead.state)
+        else:
+            self._builder.begin(target_hz, None, decision.state)
 
     def _see_transitions(self) -> None:
         for transition in self._helm.transitions():
@@ -266,6 +285,7 @@ class Engine(threading.Thread):
         if gpu is None:
             return
         self.board = replace(self.board, gpu=gpu)
+        self._disturbances = Disturbances(self.board.root, gpu, now_ns)
         problems = self.board.problems()
         obstacle = f"{problems[0].what}; {problems[0].mend}" if problems else None
         if decision := self._lookout.hand_over(gpu, obstacle, self._helm):
@@ -307,6 +327,7 @@ def as_json(record: EpochRecord) -> dict[str, object]:
             "slowdown": outcome.slowdown,
             "saving": outcome.saving,
             "over_current_events": dict(record.over_current),
+            "disturbed": window.disturbed,
         },
         "decision": {
             "state": decision.state.value,

@@ -75,11 +75,19 @@ class Helm:
         """Add a warning."""
         self._warnings.append(told)
 
-    def request(self, target_hz: int | None, clock_hz: int | None) -> None:
-        """Ask for an operating point, or with None for the board's range; `clock_hz` is now's."""
+    def request(self, target_hz: int | None, clock_hz: int | None) -> Decision | None:
+        """Ask for an operating point, or with None for the board's range; `clock_hz` is now's.
+
+        Returns what to do instead where it cannot be asked for: nothing is written that the journal
+        does not hold.
+        """
         assert self._control is not None
         self._clock_before_hz = clock_hz
-        self._control.request(target_hz)
+        try:
+            self._control.request(target_hz)
+        except BoardError as error:
+            return self._give_up(str(error))
+        return None
 
     def transitions(self) -> list[Transition]:
         """Return the frequency changes that have finished since the last call."""
@@ -105,13 +113,14 @@ class Helm:
             return None
         try:
             found = self._control.foreign_range()
+            if found is None:
+                return None
+            limits, cooled = self._control.adopt(found), self._control.is_cooled()
         except BoardError as error:
             return self._give_up(str(error))
-        if found is None:
-            return None
-        limits = self._control.adopt(found)
-        self._adopted[limits] += 1
-        told = f"another writer set {found.min_hz / 1e6:.0f}-{found.max_hz / 1e6:.0f} MHz"
+        self._adopted[limits] += not cooled  # heat comes and goes, and writes against nobody
+        who = "heat caps the GPU: it has" if cooled else "another writer set"
+        told = f"{who} {found.min_hz / 1e6:.0f}-{found.max_hz / 1e6:.0f} MHz"
         if self._adopted[limits] > MOST_ADOPTIONS:
             return self._give_up(f"{told}, again and again")
         return self._replan(self._control.points(limits), told)

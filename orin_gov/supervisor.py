@@ -18,7 +18,9 @@ from orin_gov.board.averaging import SETTLED, find_averaging
 from orin_gov.board.conditions import read_conditions
 from orin_gov.board.gpu import Gpu, Range
 from orin_gov.board.probe import Board, open_board
-from orin_gov.control import Control, restore_board, stand_by, take_control
+from orin_gov.board.recovery import restore_board
+from orin_gov.caller import Caller, as_caller
+from orin_gov.control import Control, stand_by, take_control
 from orin_gov.engine import Engine, Tally
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.helm import Helm, Lookout
@@ -30,6 +32,7 @@ from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.policy_file import parse_policy
 from orin_gov.policy.tree import Policy
+from orin_gov.policy.undisturbed import Undisturbed
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.running import announced
@@ -69,6 +72,7 @@ class Settings:
     metrics_port: int | None = None
     live: bool | None = False  # None: where there is a terminal for it
     output: Path | None = None
+    caller: Caller | None = None
 
 
 Start = Callable[[int], Workload]
@@ -94,7 +98,8 @@ def supervise(
     Raises:
         OrinGovError: something the run cannot do without is missing. Nothing was started then.
     """
-    policy = load_policy(settings.policy)
+    with as_caller(settings.caller if settings.policy else None):
+        policy = load_policy(settings.policy)
     with ExitStack() as stack:
         virtual = stack.enter_context(_virtual_board(settings.board, ring))
         board = _open_board(virtual.root if virtual else settings.root)
@@ -110,8 +115,10 @@ def supervise(
         else:
             top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
             governor = Governor(policy, points or (1,), settings.objective, advise, top_hz)
+            governor = Undisturbed(governor, points or (1,))
         path = settings.output or default_run_directory(name)
-        create_run_directory(path)
+        with as_caller(settings.caller):
+            create_run_directory(path)
         control, take = None, None
         if not obstacle and not settings.dry_run:
             assert board.gpu is not None
@@ -123,8 +130,10 @@ def supervise(
             print_warning(f"{obstacle}; the script runs on, {so}")
         if settings.fast_sensors:
             board = _quicken(board, control)
-        writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
-        writer.manifest(_manifest(settings, name, board, policy, control))
+        manifest = _manifest(settings, name, board, policy, control)
+        with as_caller(settings.caller):
+            writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
+            writer.manifest(manifest)
         rails = [rail.label for rail in board.rails]
         meter = Meter(rails, board.total_rails, round(board.cycle_s * 1e9))
         answer = stack.enter_context(meter.served(ring))
@@ -191,8 +200,8 @@ class _Run:
         engine.start()
         observer.start()
         code = wait_for(workload, lambda: self._look_after(engine))
+        self._give_back()  # before all else: what is yet to be measured and written can wait
         ended = engine.finish()
-        self._give_back()
         metrics.close()
         observer.finish()
         if self._view is not None:
@@ -210,8 +219,11 @@ class _Run:
         if ended:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()
             found = {"conditions": conditions, "exit_code": shell_code(code)}
-            self._writer.summary({**summary, **found})
+            with as_caller(self._settings.caller):
+                self._writer.summary({**summary, **found})
         observer.clear()
+        if self._writer.fault:
+            print_warning(self._writer.fault)
         print_end(summary, self._writer.path, self._name)
         return shell_code(code)
 

@@ -68,7 +68,7 @@ def read_temperatures(root: Path) -> dict[str, float | None]:
         kind = read_text(zone / "type")
         if kind and kind not in NOT_MEASURED:
             match = ZONE.fullmatch(kind)
-            found[(match[1] if match else kind).lower()[:64]] = _celsius(read_int(zone / "temp"))
+            found[(match[1] if match else kind).lower()[:64]] = celsius(read_int(zone / "temp"))
     return found
 
 
@@ -101,7 +101,8 @@ def is_cooled(root: Path, gpu: Gpu) -> bool:
     return False
 
 
-def _celsius(milli: int | None) -> float | None:
+def celsius(milli: int | None) -> float | None:
+    """Return degrees of a zone's millidegrees, or None where they are no temperature."""
     if milli is None or not COLDEST_C <= milli / 1000 <= HOTTEST_C:
         return None
     return milli / 1000

@@ -3,29 +3,24 @@
 It lies in a run-time folder: sysfs forgets at a reboot, so a journal of an earlier boot is void.
 """
 
-import fcntl
 import json
 import logging
 import os
-import stat
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from orin_gov._actuator import write_range
 from orin_gov.board.conditions import is_cooled
-from orin_gov.board.files import read_int, read_text
+from orin_gov.board.files import read_text
 from orin_gov.board.gpu import Gpu, Range
+from orin_gov.board.private import draft_path, read_private, write_private
 from orin_gov.errors import BoardError
 
 logger = logging.getLogger(__name__)
 
 VERSION = 2
-LOCK_PATIENCE_S = 0.5
 
 SETTING = "samples"
 """The one file of a sensor that is ever changed: how many conversions it averages."""
@@ -101,15 +96,11 @@ def load_journal(root: Path) -> Journal | None:
     """
     path = journal_path(root)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
+        content = read_private(path)
     except OSError as error:
         raise BoardError(f"cannot read the journal {path}: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        if os.fstat(file.fileno()).st_uid not in (0, os.getuid()):
-            raise BoardError(f"{path} belongs to another user; remove it and look at {path.parent}")
-        content = file.read()
+    if content is None:
+        return None
     try:
         record = json.loads(content)
         if record["version"] != VERSION:
@@ -140,34 +131,53 @@ def _setting(file: str, original: int, ours: int) -> Setting:
     return Setting(path, int(original), int(ours))
 
 
-def restore(journal: Journal) -> Range:
+def restore(journal: Journal, for_good: bool = True) -> Range:
     """Put limits and sensors back as the journal says, remove it, and return the GPU's limits.
 
     Where we never set anything, nothing is written: what the limits are now is not our doing.
+    Where it is not `for_good` the journal stays.
 
     Raises:
         BoardError: something cannot be written or read; the rest is restored, the journal stays.
     """
     sensor_fault = _restore_sensors(journal.sensors)
-    limits = journal.gpu.read_range()
-    if journal.ours_hz:
+    if not journal.ours_hz:
+        limits = journal.gpu.read_range()
+    else:
         cooled = is_cooled(journal.root, journal.gpu)
-        limits = limits_to_restore(journal.original, journal.ours_hz, limits, cooled)
+        limits = _limits_to_restore_now(journal, cooled)
         try:
             write_range(str(journal.gpu.directory), limits.min_hz, limits.max_hz)
         except OSError as error:
             raise BoardError(_cannot_restore(error)) from error
     if sensor_fault:
         raise BoardError(_cannot_restore(sensor_fault)) from sensor_fault
-    journal.path.unlink(missing_ok=True)
+    if for_good:
+        forget_journal(journal.path)
     return limits
+
+
+def _limits_to_restore_now(journal: Journal, cooled: bool) -> Range:
+    try:
+        now = journal.gpu.read_range()
+    except BoardError:
+        # A file that a killed writer left empty, say: no sign of anybody else's.
+        return journal.original
+    return limits_to_restore(journal.original, journal.ours_hz, now, cooled)
+
+
+def forget_journal(path: Path) -> None:
+    """Remove the journal, and the draft of one where a run was killed while it wrote."""
+    draft_path(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
 
 
 def _restore_sensors(settings: tuple[Setting, ...]) -> OSError | None:
     """Restore each setting that is still ours; return what went wrong first."""
     fault = None
     for setting in settings:
-        if read_int(setting.file) != setting.ours:
+        # Empty is what a writer leaves that was killed between cutting the file and writing.
+        if read_text(setting.file) not in ("", str(setting.ours)):
             continue  # another writer's, or a sensor that is gone: its next driver resets it
         try:
             setting.file.write_text(f"{setting.original}\n")
@@ -197,38 +207,6 @@ def limits_to_restore(
     return Range(min(original.min_hz, max_hz), max_hz)
 
 
-@contextmanager
-def exclusive(gpu: Gpu) -> Iterator[int]:
-    """Hold the GPU against a second governor; yield the descriptor, which a fork may share.
-
-    Raises:
-        BoardError: another governor holds it, or there is no file to lock.
-    """
-    try:
-        descriptor = os.open(gpu.directory / "max_freq", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise BoardError(f"cannot open {error.filename}: {error.strerror}") from error
-    try:
-        _lock(descriptor, gpu)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, gpu: Gpu) -> None:
-    # The warden of a governor that has just died holds the lock for the moment it needs.
-    deadline = time.monotonic() + LOCK_PATIENCE_S
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise BoardError(
-                    f"another orin-gov governs {gpu.directory.name}; wait for it or stop it"
-                ) from None
-        time.sleep(0.02)
-
-
 def _boot_id() -> str | None:
     # The running kernel's, whatever the root: a virtual board dies with the machine that plays it.
     return read_text(Path("/proc/sys/kernel/random/boot_id"))
@@ -245,16 +223,7 @@ def _write(journal: Journal) -> None:
         "ours_hz": journal.ours_hz,
         "sensors": [(str(each.file), each.original, each.ours) for each in journal.sensors],
     }
-    folder = journal.path.parent
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        info = folder.lstat()
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
-            raise BoardError(f"{folder} is not a folder of this user; remove it and try again")
-        # Written beside and renamed over, so that a crash leaves the old journal or the new one.
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix="journal-")
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(record, file)
-        os.replace(name, journal.path)
+        write_private(journal.path, json.dumps(record).encode())
     except OSError as error:
         raise BoardError(f"cannot write the journal {journal.path}: {error.strerror}") from error

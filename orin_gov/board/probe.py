@@ -145,7 +145,8 @@ def _unwritable(files: list[Path]) -> Problem:
             f"{names} lie on a read-only file system, as in a container",
             f"docker run --privileged, or -v {folder}:{folder}",
         )
-    return Problem(f"no right to write {names}", f"sudo chmod a+w {' '.join(map(str, files))}")
+    mend = "run it with sudo, or once and for all: sudo orin-gov setup --group video"
+    return Problem(f"no right to write {names}", mend)
 
 
 def _rail_problems(board: Board) -> list[Problem]:

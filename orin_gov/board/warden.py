@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from orin_gov.board.journal import load_journal, restore
+from orin_gov.board.journal import forget_journal, journal_path, load_journal, restore
 
 logger = logging.getLogger(__name__)
 
@@ -29,10 +29,13 @@ class Warden:
     def fork(cls, root: Path, keep: tuple[int, ...]) -> "Warden":
         """Start the warden of the board under `root`; it holds on to the descriptors `keep`."""
         reader, writer = os.pipe2(os.O_CLOEXEC)
+        # Not during the fork: what Python runs around it would swallow a Ctrl-C.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
         pid = os.fork()
         if pid == 0:
             _detach((reader, *keep))
             _watch(reader, root)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(reader)
         return cls(pid, writer)
 
@@ -80,8 +83,11 @@ def _watch(reader: int, root: Path) -> None:
         said = b""
         while chunk := os.read(reader, 16):
             said += chunk
-        if said != GOODBYE and (journal := load_journal(root)):
-            restore(journal)
+        if said != GOODBYE:
+            if journal := load_journal(root):
+                restore(journal)
+            else:
+                forget_journal(journal_path(root))  # there may be a draft
         code = 0
     finally:
         os._exit(code)  # never back into the supervisor's code

@@ -13,6 +13,7 @@ COMMANDS = {
     "restore": "put a board back that a killed run left changed",
     "report": "make one HTML page of runs, with figures",
     "export": "write runs as tidy tables: parquet, csv or json",
+    "setup": "let a group set the GPU's clock, so that no root is needed",
     "explain": "show a policy's tree, or each decision of a run with its path",
     "fit": "fit a policy on the virtual board",
     "characterize": "measure a workload at every operating point, and draw the curves",

@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Sweep, sum up and draw; return the exit code."""
+    from orin_gov.caller import as_caller, find_caller
     from orin_gov.characterization import Characterization, sweep_jobs, sweep_script
     from orin_gov.errors import OrinGovError, UsageError
     from orin_gov.record.characterization import best, curves, read_measurements
@@ -76,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         from orin_gov.view.figure import draw_curves
     except ImportError as error:
         raise OrinGovError("characterize needs matplotlib: pip install 'orin-gov[plot]'") from error
+    caller = find_caller()
     wanted = Characterization(
         board=arguments.board,
         root=arguments.root,
@@ -84,16 +86,18 @@ def run(arguments: argparse.Namespace) -> int:
         epoch=parse_epoch(arguments.epoch or ("50" if arguments.workload else "30")),
         seed=arguments.seed,
         output=arguments.output,
+        caller=caller,
     )
     if arguments.workload:
-        with working("sweeping in virtual time"):
+        with as_caller(caller), working("sweeping in virtual time"):
             sweep = sweep_jobs(wanted, arguments.workload)
     else:
         sweep = sweep_script(wanted, arguments.target, arguments.module)
     found = curves(read_measurements(sweep.path))
     if not found:
         raise OrinGovError(f"nothing was measured: {sweep.ended}")
-    files = draw_curves(found, sweep.board, sweep.path)
+    with as_caller(caller):
+        files = draw_curves(found, sweep.board, sweep.path)
     if arguments.json:
         told = {name: [asdict(point) for point in points] for name, points in found.items()}
         print(json.dumps({"run": str(sweep.path), "ended": sweep.ended, "curves": told}))

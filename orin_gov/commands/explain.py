@@ -38,6 +38,7 @@ def _explain_policy(arguments: argparse.Namespace) -> None:
     from orin_gov.policy.policy_file import dump_policy
     from orin_gov.policy.tree import tree_lines
     from orin_gov.supervisor import load_policy
+    from orin_gov.view.lines import printable
 
     objective = Objective(arguments.objective, parse_share(arguments.max_slowdown))
     policy = load_policy(arguments.what)
@@ -45,15 +46,16 @@ def _explain_policy(arguments: argparse.Namespace) -> None:
         print(dump_policy(policy))
         return
     for key, value in policy.card.items():
-        print(f"{key}: {value}")
+        print(printable(f"{key}: {value}"))
     top_hz = max(policy.card.get("table_hz") or [1e9])
     print(f"\n{objective.name}, at most {objective.max_slowdown:.0%} slower:")
-    print("\n".join(tree_lines(policy, top_hz, objective, depth=1)))
+    print("\n".join(map(printable, tree_lines(policy, top_hz, objective, depth=1))))
 
 
 def _explain_run(path: Path, as_json: bool) -> None:
     from orin_gov.errors import RunDirectoryError
     from orin_gov.record.run import is_characterization, read_run, strange_records
+    from orin_gov.view.lines import printable
 
     if is_characterization(path):
         raise RunDirectoryError(
@@ -68,15 +70,14 @@ def _explain_run(path: Path, as_json: bool) -> None:
         )
         return
     known = run.manifest
-    print(
-        f"{run.name} on {known.get('board', 'an unknown board')}, {known.get('started', 'undated')}"
-    )
+    where = f"{known.get('board', 'an unknown board')}, {known.get('started', 'undated')}"
+    print(printable(f"{run.name} on {where}"))
     with strange_records(path):
         for epoch in run.decisions:
-            print(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}")
-            print(f"  {_decided_words(epoch['decision'])}")
+            print(printable(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}"))
+            print(printable(f"  {_decided_words(epoch['decision'])}"))
     for note in run.notes:
-        print(f"{path}: {note}", file=sys.stderr)
+        print(printable(f"{path}: {note}"), file=sys.stderr)
 
 
 def _measured_words(measured: dict[str, Any]) -> str:

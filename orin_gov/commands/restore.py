@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Restore; return 0 also where there was nothing to do."""
-    from orin_gov.control import restore_board
+    from orin_gov.board.recovery import restore_board
 
     restored = restore_board(arguments.root)
     if arguments.json:

@@ -78,13 +78,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the target; return its exit code."""
+    from orin_gov.caller import as_caller, find_caller
     from orin_gov.policy.objective import Objective
     from orin_gov.supervisor import Settings, supervise
     from orin_gov.windows import parse_epoch
     from orin_gov.workload.launch import launch, resolve_target
     from orin_gov.workload.ring import make_ring
 
-    target = resolve_target(arguments.target, arguments.module)
+    caller = find_caller()
+    with as_caller(caller):
+        target = resolve_target(arguments.target, arguments.module)
     cap = arguments.power_cap
     settings = Settings(
         board=arguments.board,
@@ -102,10 +105,13 @@ def run(arguments: argparse.Namespace) -> int:
         metrics_port=_metrics_port(arguments.metrics_port),
         live=arguments.live,
         output=arguments.output,
+        caller=caller,
     )
     ring = make_ring()
     try:
-        return supervise(settings, target.name, target.hooked, lambda fd: launch(target, fd), ring)
+        return supervise(
+            settings, target.name, target.hooked, lambda fd: launch(target, fd, caller), ring
+        )
     finally:
         os.close(ring)
 

@@ -89,7 +89,7 @@ class Sweep:
     def decide(self, window: Window) -> Decision:
         """Take the window in, and go on to the next stop."""
         temperature_c = self._thermometer()
-        if self.ended is None:
+        if self.ended is None and window.disturbed is None:
             self._take(window, temperature_c)
         if self.ended is None and temperature_c is not None:
             self._watch(temperature_c)

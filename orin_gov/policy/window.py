@@ -42,6 +42,8 @@ class Window:
     cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is
     the relative standard error of the mean step time, from the scatter of the steps, `samples`;
     `coarseness` that of the energy, from the steps in which the sensors show a current.
+    `disturbed` says what slowed the board in between, heat or over-current: such a window is no
+    evidence of anything.
 
     `operations_per_step`, `bytes_per_step` and `launches_per_step` are by phase, from the last step
     that was counted, brought to this window's work per step (orin_gov.counts); a phase or a
@@ -69,6 +71,7 @@ class Window:
     noise: float | None = None
     samples: Sequence[StepSample] = ()
     coarseness: float | None = None
+    disturbed: str | None = None
     operations_per_step: Mapping[str, float] = field(default_factory=dict)
     bytes_per_step: Mapping[str, float] = field(default_factory=dict)
     launches_per_step: Mapping[str, float] = field(default_factory=dict)

@@ -9,6 +9,7 @@ import numpy as np
 from orin_gov import __version__
 from orin_gov.board.modules import MODULE_NAMES
 from orin_gov.energy import Floats
+from orin_gov.errors import RunDirectoryError
 from orin_gov.record.tegrastats import Log
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.windows import known
@@ -23,7 +24,7 @@ def write_imported(
     """Write the run directory `path` of a log and return its summary.
 
     Raises:
-        RunDirectoryError: it exists already, or cannot be made.
+        RunDirectoryError: it exists already, or cannot be made or written.
     """
     power_w = _power_w(log)
     summary = _summary(log, power_w, total, module)
@@ -34,6 +35,8 @@ def write_imported(
             watts = {label: milli / 1000 for label, milli in line.power_mw.items()}
             writer.reading(round(time_s * 1e9), line.clock_hz, watts)
         writer.summary(summary)
+    if writer.fault:
+        raise RunDirectoryError(writer.fault)
     return summary
 
 

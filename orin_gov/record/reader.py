@@ -38,7 +38,7 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in complete.splitlines()]
     except OSError as error:
         raise RunDirectoryError(f"{path} is no run directory: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunDirectoryError(f"{path / 'decisions.jsonl'} is damaged: {error}") from error
 
 
@@ -47,7 +47,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RunDirectoryError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunDirectoryError(f"{path} is damaged: {error}") from error
     if not isinstance(content, dict) or content.get("version") != VERSION:
         raise RunDirectoryError(f"{path} is not of version {VERSION}")

@@ -45,6 +45,7 @@ def summarize(
         "time_change": _as_dict(time_change),
         "windows_governed": len(governed),
         "windows_baseline": len(baseline),
+        "windows_disturbed": sum(bool(epoch.window.disturbed) for epoch in tally.epochs),
         "max_slowdown": objective.max_slowdown,
         "clock_s": {str(hz): seconds for hz, seconds in sorted(tally.clock_s.items())},
         "frequency_changes": len(tally.transitions),
@@ -69,9 +70,13 @@ def summarize(
 def split_windows(epochs: Sequence[EpochRecord]) -> tuple[list[Window], list[Window]]:
     """Return the governed windows and the baseline windows; warm-up is in neither.
 
-    Where the unit of work has changed, only windows of the last unit can be compared.
+    Where the unit of work has changed, only windows of the last unit can be compared; what heat or
+    over-current has touched cannot be compared at all.
     """
-    comparable = [epoch for epoch in epochs if epoch.window.unit == epochs[-1].window.unit]
+    unit = epochs[-1].window.unit if epochs else None
+    comparable = [
+        epoch for epoch in epochs if epoch.window.unit == unit and not epoch.window.disturbed
+    ]
     governed = [epoch.window for epoch in comparable if epoch.window.target_hz is not None]
     # After a fallback the board's own governor rules again: windows to compare with as well.
     own = (State.BASELINE, State.FALLBACK)

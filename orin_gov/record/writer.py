@@ -8,7 +8,8 @@ summary.json     the figures the run ended with
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -48,10 +49,16 @@ def create_run_directory(path: Path) -> None:
 
 
 class RunWriter:
-    """Writes one run directory; a context manager. Not thread-safe."""
+    """Writes one run directory; a context manager. Not thread-safe.
+
+    A disk that is full ends the record, not the run: from then on nothing is written, and `fault`
+    says why.
+    """
 
     def __init__(self, path: Path, rails: Sequence[str]) -> None:
         self.path = path
+        self.fault: str | None = None
+        self._ended = False
         self._rails = tuple(rails)
         self._last: tuple[int, Floats, Floats] | None = None  # time, energy, missing time
         rail_columns = [(f"power_{rail}_w", pa.float32()) for rail in rails]
@@ -71,17 +78,30 @@ class RunWriter:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._samples.close()
-        self._steps.close()
-        self._decisions.close()
+        for each in (self._samples, self._steps, self._decisions):
+            with suppress(OSError):  # a fault has been told of, or is of no more interest
+                each.close()
+        self._ended = True
+
+    def _attempt(self, write: Callable[..., object], *content: Any) -> None:
+        """Write, unless the record has ended; what cannot be written ends it."""
+        if self._ended or self.fault:
+            return
+        try:
+            write(*content)
+        except OSError as error:
+            why = error.strerror or error
+            self.fault = f"{self.path} cannot be written: {why}; the record of this run ends here"
 
     def manifest(self, content: Mapping[str, Any]) -> None:
         """Write what was run."""
-        _write_json(self.path / "manifest.json", {"version": VERSION, **content})
+        path = self.path / "manifest.json"
+        self._attempt(_write_json, path, {"version": VERSION, **content})
 
     def summary(self, content: Mapping[str, Any]) -> None:
         """Write what the run ended with."""
-        _write_json(self.path / "summary.json", {"version": VERSION, **content})
+        path = self.path / "summary.json"
+        self._attempt(_write_json, path, {"version": VERSION, **content})
 
     def samples(self, samples: Samples, clock_hz: int | None) -> None:
         """Record mean power by rail, about every 50 ms, from the energy integral."""
@@ -99,13 +119,13 @@ class RunWriter:
             if self._last:
                 columns = zip(self._rails, _mean_power_w(self._last, at).tolist(), strict=True)
                 row = {f"power_{rail}_w": known(mean_w) for rail, mean_w in columns}
-                self._samples.append({"t_ns": t_ns, "clock_hz": clock_hz, **row})
+                self._attempt(self._samples.append, {"t_ns": t_ns, "clock_hz": clock_hz, **row})
             self._last = at
 
     def reading(self, t_ns: int, clock_hz: int | None, power_w: Mapping[str, float]) -> None:
         """Record one reading of another tool's as it stands; a rail that it lacks is missing."""
         row = {f"power_{rail}_w": power_w.get(rail) for rail in self._rails}
-        self._samples.append({"t_ns": t_ns, "clock_hz": clock_hz, **row})
+        self._attempt(self._samples.append, {"t_ns": t_ns, "clock_hz": clock_hz, **row})
 
     def step(self, measured: MeasuredStep, target_hz: int | None, epoch: int) -> None:
         """Record one step; `target_hz` is None under the board's own governor."""
@@ -125,14 +145,13 @@ class RunWriter:
             row[f"energy_{phase}_j"] = measured.phase_energy_j.get(phase, 0.0)
         for rail in self._rails:
             row[f"energy_{rail}_j"] = measured.rail_energy_j.get(rail)
-        self._steps.append(row)
+        self._attempt(self._steps.append, row)
 
     def decision(self, content: Mapping[str, Any]) -> None:
         """Record one decision, and flush all tables: a decision epoch is what a crash may cost."""
-        self._decisions.write(json.dumps(_short(content)) + "\n")
-        self._decisions.flush()
-        self._steps.flush()
-        self._samples.flush()
+        self._attempt(self._decisions.write, json.dumps(_short(content)) + "\n")
+        for each in (self._decisions, self._steps, self._samples):
+            self._attempt(each.flush)
 
 
 def _is_slowed(counts: Counts | None) -> int:

@@ -1,8 +1,9 @@
 """The plain view: one line a decision epoch and a summary, on stderr; stdout is the script's."""
 
+import re
 import shlex
-import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +19,40 @@ if TYPE_CHECKING:
 
 NAME = "orin-gov"
 LABEL_WIDTH = 10
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters: a stranger's file must not steer a terminal."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+class _Console(Console):
+    """Standard error, which may be a terminal that is gone, a closed pipe or a file on a full disk.
+
+    What cannot be said is lost: neither governing nor the exit code may depend on it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True, highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        """Go on; rich would end the process."""
+
+    def say(self, line: str | Text) -> None:
+        """Print a line."""
+        # soft_wrap: a log file gets one line an epoch, whatever the width of a terminal.
+        text = Text(line) if isinstance(line, str) else line
+        text.plain = printable(text.plain)
+        with suppress(OSError):
+            self.print(text, soft_wrap=True)
 
 
 def _say(line: str | Text, style: str = "") -> None:
-    # soft_wrap: a log file gets one line an epoch, whatever the width of a terminal.
-    console = Console(stderr=True, highlight=False)
-    console.print(
-        Text.assemble((f"{NAME} ", "bold cyan"), (line, style)) if isinstance(line, str) else line,
-        soft_wrap=True,
+    ours = (
+        Text.assemble((f"{NAME} ", "bold cyan"), (line, style)) if isinstance(line, str) else line
     )
+    _Console().say(ours)
 
 
 def print_warning(message: str) -> None:
@@ -107,7 +133,7 @@ def signed(share: float | None) -> str:
 def print_end(summary: Mapping[str, Any], path: Path, name: str) -> None:
     """Print the summary of a run."""
     virtual = " (simulated)" if summary["virtual"] else ""
-    print(file=sys.stderr)
+    _Console().say("")
     _say(f"{name} on {summary['board']}", "bold")
     for label, text in _end_lines(summary, virtual):
         _say(Text.assemble((f"  {label:<{LABEL_WIDTH}}", "cyan"), text))
@@ -146,6 +172,8 @@ def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:
     counts = (
         f"{summary['windows_governed']} governed, {summary['windows_baseline']} baseline windows"
     )
+    if disturbed := summary.get("windows_disturbed"):
+        counts += f", {disturbed} left out for heat or over-current"
     if found is None:
         return f"no comparison: it takes 2 windows each, there were {counts}"
     return (

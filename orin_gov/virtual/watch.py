@@ -34,3 +34,7 @@ class Watch:
         if written:
             os.read(self._fd, _DRAIN_BYTES)
         return now_ns, written
+
+    def close(self) -> None:
+        """Watch no more."""
+        os.close(self._fd)

@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from orin_gov.caller import Caller
 from orin_gov.errors import (
     TargetNotFoundError,
     TargetNotRunnableError,
@@ -66,13 +67,13 @@ def check_script(path: Path) -> None:
     Raises:
         TargetNotFoundError, TargetNotRunnableError, TargetSyntaxError: it is not.
     """
-    if not path.exists():
-        raise TargetNotFoundError(
-            f"{path}: no such script; to run a command: orin-gov run -- {path}"
-        )
-    if path.is_dir() or zipfile.is_zipfile(path):
-        return  # python runs their __main__.py
     try:
+        if not path.exists():
+            raise TargetNotFoundError(
+                f"{path}: no such script; to run a command: orin-gov run -- {path}"
+            )
+        if path.is_dir() or zipfile.is_zipfile(path):
+            return  # python runs their __main__.py
         source = path.read_bytes()
     except OSError as error:
         raise TargetNotRunnableError(f"{path} cannot be read: {error.strerror}") from error
@@ -85,21 +86,26 @@ def check_script(path: Path) -> None:
         raise TargetSyntaxError(f"{path} is not Python: {error}") from error
 
 
-def launch(target: Target, ring: int) -> subprocess.Popen[bytes]:
+def launch(target: Target, ring: int, caller: Caller | None = None) -> subprocess.Popen[bytes]:
     """Start the target with this process's streams, working directory and environment.
 
-    Its signal mask is emptied: ours may be blocked. A hooked target inherits the ring's descriptor,
-    which it closes before the script begins.
+    Where there is a `caller`, it is that user's process, with all groups and the environment from
+    before sudo. Its signal mask is emptied: ours may be blocked. A hooked target inherits the
+    ring's descriptor, which it closes before the script begins.
 
     Raises:
         TargetNotFoundError, TargetNotRunnableError: the system refused to run it.
     """
+    env = os.environ if caller is None else caller.env
     try:
         return subprocess.Popen(
             target.argv,
-            env=_environment(ring) if target.hooked else None,
+            env=_environment(env, ring) if target.hooked else env,
             pass_fds=(ring,) if target.hooked else (),
             preexec_fn=_unblock_signals,
+            user=None if caller is None else caller.uid,
+            group=None if caller is None else caller.gid,
+            extra_groups=None if caller is None else caller.groups,
         )
     except FileNotFoundError as error:
         raise TargetNotFoundError(f"{target.argv[0]}: {error.strerror}") from error
@@ -111,10 +117,10 @@ def _unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _environment(ring: int) -> dict[str, str]:
-    env = dict(os.environ, ORIN_GOV_RING=str(ring), PYTHONPATH=str(INJECT))
-    if "PYTHONPATH" in os.environ:
-        env["ORIN_GOV_PYTHONPATH"] = os.environ["PYTHONPATH"]
-    if os.environ.get("PYTHONPATH"):
-        env["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
+def _environment(before: Mapping[str, str], ring: int) -> dict[str, str]:
+    env = dict(before, ORIN_GOV_RING=str(ring), PYTHONPATH=str(INJECT))
+    if "PYTHONPATH" in before:
+        env["ORIN_GOV_PYTHONPATH"] = before["PYTHONPATH"]
+    if before.get("PYTHONPATH"):
+        env["PYTHONPATH"] += os.pathsep + before["PYTHONPATH"]
     return env

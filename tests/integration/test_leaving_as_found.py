@@ -461,7 +461,7 @@ def no_gpu(root: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (read_only, "; to mend it: sudo chmod a+w "),
+        (read_only, "sudo orin-gov setup --group video"),
         (one_clock, "available_frequencies holds '306000000', a governor needs at least 2"),
         (capped, "the board's cap of 306 MHz leaves no choice of GPU clocks"),
         (no_gpu, "no GPU under /sys/class/devfreq"),

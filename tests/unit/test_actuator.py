@@ -295,6 +295,22 @@ def test_a_failed_write_is_kept_and_not_retried(tmp_path: Path) -> None:
     assert (tmp_path / "max_freq").read_text() == f"{HIGH}\n"
 
 
+def test_another_writers_maximum_is_not_written_over(tmp_path: Path) -> None:
+    node = make_node(tmp_path, cur_hz=LOW)
+    (tmp_path / "max_freq").write_text(f"{HIGH}\n")
+    before = (tmp_path / "min_freq").read_text(), (tmp_path / "max_freq").read_text()
+    with running(node, timeout_ns=MS) as actuator:
+        actuator.request(MIDDLE, MIDDLE, TOP)
+        (transition,) = finish(actuator)
+        assert (transition.errno, transition.achieved_hz) == (errno.ECANCELED, None)
+        after = (tmp_path / "min_freq").read_text(), (tmp_path / "max_freq").read_text()
+        assert after == before
+        actuator.request(MIDDLE, MIDDLE, HIGH)
+        (transition,) = finish(actuator)
+    assert transition.errno == 0
+    assert (tmp_path / "max_freq").read_text() == f"{MIDDLE}\n"
+
+
 def test_the_latest_of_several_waiting_requests_wins(tmp_path: Path) -> None:
     node = make_node(tmp_path, cur_hz=TOP)
     with running(node, timeout_ns=300 * MS) as actuator:

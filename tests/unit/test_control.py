@@ -1,5 +1,6 @@
 """Control of the GPU's clock: given back after every end, by whichever of our processes is left."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -23,8 +24,10 @@ from trees import (
 )
 
 from orin_gov.board.gpu import Gpu, Range, find_gpu
-from orin_gov.board.journal import exclusive, journal_path
-from orin_gov.control import Control, restore_board, take_control
+from orin_gov.board.journal import journal_path
+from orin_gov.board.lock import exclusive
+from orin_gov.board.recovery import restore_board
+from orin_gov.control import Control, take_control
 from orin_gov.errors import BoardError
 
 LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]
@@ -94,6 +97,59 @@ def test_only_the_boards_own_clocks_can_be_asked_for(root: Path, gpu: Gpu) -> No
         control.request(950_000_000)
     assert limits(gpu.directory) == AT_REST
     assert before.keys() == content(gpu.directory).keys()
+
+
+def test_after_the_board_is_given_back_nothing_is_asked_for_and_nothing_adopted(
+    root: Path, gpu: Gpu
+) -> None:
+    with take_control(root, gpu) as control:
+        control.request(MIDDLE)
+        settle(control)
+        control.give_back()
+        before = content(root)
+        control.request(OTHER)
+        (gpu.directory / "max_freq").write_text(str(MIDDLE))
+        assert control.foreign_range() is None
+        control.adopt(Range(LOW, MIDDLE))
+        (gpu.directory / "max_freq").write_text(f"{TOP}\n")
+        assert {path: each[1] for path, each in content(root).items()} == {
+            path: each[1] for path, each in before.items()
+        }
+
+
+def test_a_cap_set_just_before_our_write_is_found_and_not_written_over(
+    root: Path, gpu: Gpu
+) -> None:
+    with take_control(root, gpu) as control:
+        (gpu.directory / "max_freq").write_text(f"{OTHER}\n")  # nobody has looked since
+        control.request(MIDDLE)
+        settle(control)
+        assert limits(gpu.directory) == (str(LOW), str(OTHER))
+        assert control.foreign_range() == Range(LOW, OTHER)
+        assert control.adopt(Range(LOW, OTHER)) == Range(0, OTHER)
+        control.request(MIDDLE)
+        assert eventually(lambda: is_pinned(gpu.directory))
+    assert limits(gpu.directory) == (str(LOW), str(OTHER))
+
+
+def test_where_a_write_of_ours_hangs_the_board_is_put_back_now_and_once_more(
+    root: Path, gpu: Gpu
+) -> None:
+    clock = gpu.directory / "cur_freq"
+    clock.unlink()
+    os.mkfifo(clock)
+    with take_control(root, gpu) as control:
+        control.request(MIDDLE)
+        assert eventually(lambda: is_pinned(gpu.directory))
+        with pytest.raises(BoardError, match="a frequency write hangs"):
+            control.give_back()
+        assert limits(gpu.directory) == AT_REST
+        assert journal_path(root).exists()
+        for name in ("min_freq", "max_freq"):  # what comes late
+            (gpu.directory / name).write_text(f"{MIDDLE}\n")
+        clock.write_text("")  # whoever waits for the pipe's other end goes on
+    assert limits(gpu.directory) == AT_REST
+    assert not journal_path(root).exists()
 
 
 def test_giving_back_twice_leaves_what_another_has_written_since(root: Path, gpu: Gpu) -> None:

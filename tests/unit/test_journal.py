@@ -19,12 +19,14 @@ from orin_gov.board.journal import (
     Journal,
     Setting,
     begin_journal,
-    exclusive,
     journal_path,
     limits_to_restore,
     load_journal,
     restore,
 )
+from orin_gov.board.lock import exclusive
+from orin_gov.board.private import draft_path
+from orin_gov.board.recovery import restore_board
 from orin_gov.errors import BoardError
 
 LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]
@@ -266,7 +268,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from orin_gov.board.gpu import find_gpu
-from orin_gov.board.journal import exclusive
+from orin_gov.board.lock import exclusive
 with exclusive(find_gpu(Path(sys.argv[1]))):
     print("held", flush=True)
     sys.stdin.read()
@@ -371,3 +373,40 @@ def test_a_journal_names_no_other_file_of_a_sensor(root: Path, journal: Journal)
     edit(journal, sensors=[["/etc/passwd", 1, 2]])
     with pytest.raises(BoardError, match="is no journal"):
         load_journal(root)
+
+
+@pytest.mark.parametrize("name", ["min_freq", "max_freq"])
+def test_a_limit_that_a_killed_writer_left_empty_is_put_back(journal: Journal, name: str) -> None:
+    noted = journal.note(Range(MIDDLE, MIDDLE))
+    (journal.gpu.directory / name).write_text("")
+    assert restore(noted) == Range(LOW, TOP)
+    assert limits(journal.gpu.directory) == (str(LOW), str(TOP))
+
+
+def test_a_sensors_setting_that_a_killed_writer_left_empty_is_put_back(
+    root: Path, journal: Journal
+) -> None:
+    file = averaging(root)
+    noted = journal.note_sensors((Setting(file, 512, 1),))
+    file.write_text("")
+    restore(noted)
+    assert file.read_text() == "512\n"
+
+
+def test_a_restore_that_is_not_for_good_keeps_the_journal(journal: Journal) -> None:
+    noted = journal.note(Range(MIDDLE, MIDDLE))
+    (journal.gpu.directory / "max_freq").write_text(str(MIDDLE))
+    restore(noted, for_good=False)
+    assert limits(journal.gpu.directory) == (str(LOW), str(TOP))
+    assert journal.path.exists()
+
+
+def test_the_draft_of_a_first_journal_goes_with_a_restore_by_hand(root: Path, gpu: Gpu) -> None:
+    path = journal_path(root)
+    path.parent.mkdir(mode=0o700)
+    draft_path(path).write_text('{"vers')
+    with exclusive(gpu):  # it may be a running governor's
+        assert restore_board(root) is None
+        assert draft_path(path).exists()
+    assert restore_board(root) is None
+    assert not draft_path(path).exists()

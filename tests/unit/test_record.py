@@ -1,5 +1,6 @@
 """The run directory: what is written can be read to its last complete record, whatever happened."""
 
+import math
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from orin_gov._sampler import Samples
@@ -274,3 +276,40 @@ def test_windows_that_count_their_work_otherwise_are_not_compared() -> None:
     ]
     governed, baseline = split_windows(epochs)
     assert [window.start_ns for window in (*governed, *baseline)] == [3, 2]
+
+
+def test_a_full_disk_ends_the_record_and_raises_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    create_run_directory(path)
+    with RunWriter(path, ["VDD_IN"]) as writer:
+        writer.manifest({})
+        (path / "summary.json").mkdir()  # a fault that root has as well
+        writer.summary({})
+        assert writer.fault is not None
+        assert writer.fault.endswith("Is a directory; the record of this run ends here")
+        writer.decision({"epoch": 0})
+        writer.manifest({"told": "late"})
+    writer.decision({"epoch": 1})  # from a thread that was left behind
+    assert (path / "decisions.jsonl").read_text() == ""
+    assert "late" not in (path / "manifest.json").read_text()
+
+
+def test_a_table_imports_no_pandas(tmp_path: Path) -> None:
+    """pyarrow imports it on the way from a list, which takes the engine's thread seconds."""
+    body = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+from orin_gov.record.stream import Stream as _Table
+schema = pa.schema([("a", pa.int64()), ("b", pa.float32()), ("c", pa.float64())])
+table = _Table(Path(sys.argv[1]), schema)
+table.append({"a": 2**40 + 1, "b": None, "c": 0.1})
+table.append({"a": None, "b": 0.5, "c": float("nan")})
+table.close()
+assert "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", body, tmp_path / "t.arrows"], check=True)
+    first, second = pa.ipc.open_stream(tmp_path / "t.arrows").read_all().to_pylist()
+    assert first == {"a": 2**40 + 1, "b": None, "c": 0.1}
+    assert (second["a"], second["b"]) == (None, 0.5)
+    assert math.isnan(second["c"])
