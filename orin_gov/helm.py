@@ -96,7 +96,8 @@ class Helm:
     def judge(self, transition: Transition) -> Decision | None:
         """Return None where a change took effect, else what to do instead."""
         if has_come(transition) or self._control is None:
-            self._refusals = 0
+            if transition.min_hz == transition.max_hz:  # a clock; a way back is no proof of one
+                self._refusals = 0
             return None
         return self.respect_others() or self._close(transition)
 

@@ -149,6 +149,14 @@ def test_what_gives_the_rights_really_gives_them(
     assert code == 1
     assert says in said
     (mend,) = mends(said)
-    subprocess.run(["bash", "-ec", "chmod" + mend.partition("chmod")[2]], check=True)
+    if "orin-gov setup --group" in mend:
+        # Whoever owns the files is no member of the group; the rest is in test_setup.py.
+        subprocess.run(command("setup", "--group", "root", "--root", tmp_path), check=True)
+        limits = [gpu_folder(tmp_path) / name for name in closed]
+        assert all(file.stat().st_mode & 0o020 for file in limits)
+        for file in limits:
+            file.chmod(0o664)
+    else:
+        subprocess.run(["bash", "-ec", "chmod" + mend.partition("chmod")[2]], check=True)
     code, said = doctor(tmp_path, rights=False)
     assert (code, mends(said)) == (0, [])

