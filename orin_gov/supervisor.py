@@ -215,6 +215,7 @@ class _Run:
             sampler.sweeps,
             time.monotonic() - began_s,
             ring.dropped,
+            self._governor.believed_top() if isinstance(self._governor, Undisturbed) else None,
         )
         if ended:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()

@@ -15,6 +15,7 @@ from orin_gov.policy.choice import GRACE, HYSTERESIS, best_point, promising_neig
 from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
+from orin_gov.policy.saving import Expected
 from orin_gov.policy.sound import sound
 from orin_gov.policy.tree import Leaf, Policy, Walk, walk
 from orin_gov.policy.window import Window
@@ -146,6 +147,11 @@ class Governor:
     def fall_back(self) -> None:
         """Leave the board to its own governor for good: someone else, or a fault, took it."""
         self._state, self._pause = State.FALLBACK, -1
+
+    def believed_top(self) -> Expected | None:
+        """What is believed of the highest operating point; None before anything is."""
+        belief = self._evidence.belief
+        return None if belief is None else belief.expected(len(self._points) - 1, self._points[-1])
 
     def outcome(self, window: Window) -> Outcome:
         """Compare `window` with the board's own governor as it is now."""
