@@ -24,6 +24,7 @@ from orin_gov.helm import Helm, Lookout, has_come
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Decision, Outcome, State
 from orin_gov.policy.history import History
+from orin_gov.policy.saving import TWO_RAILS
 from orin_gov.policy.window import Window
 from orin_gov.record.writer import RunWriter
 from orin_gov.sight import Sight
@@ -91,13 +92,13 @@ class Tally:
 
 
 def _compared_part(record: EpochRecord) -> EpochRecord:
-    window = record.window
+    window, joules = record.window, record.window.rail_energy_j
     slim = replace(
         window,
         samples=window.samples if window.target_hz is None else (),
         phase_time_s=NOTHING,
         phase_energy_j=NOTHING,
-        rail_energy_j=NOTHING,
+        rail_energy_j={rail: joules[rail] for rail in TWO_RAILS if rail in joules} or NOTHING,
         operations_per_step=NOTHING,
         bytes_per_step=NOTHING,
         launches_per_step=NOTHING,

@@ -27,6 +27,7 @@ from orin_gov.helm import Helm, Lookout
 from orin_gov.meter import Meter
 from orin_gov.metrics import serve_metrics
 from orin_gov.observer import Observer, Subject
+from orin_gov.policy.card import OTHER_BOARD, differences
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
@@ -109,6 +110,7 @@ def supervise(
         points = operating_points(board)
         obstacle = _obstacle(board, settings)
         advise = settings.dry_run or obstacle is not None
+        policy = _as_trusted(policy, board) if decide is None else policy
         governor: Decider
         if decide is not None:
             governor = decide(board, points)
@@ -215,6 +217,7 @@ class _Run:
             sampler.sweeps,
             time.monotonic() - began_s,
             ring.dropped,
+            self._governor.believed_top() if isinstance(self._governor, Undisturbed) else None,
         )
         if ended:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()
@@ -268,6 +271,20 @@ def load_policy(path: Path | None) -> Policy:
         return parse_policy(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"cannot read the policy {path}: {error}") from error
+
+
+def _as_trusted(policy: Policy, board: Board) -> Policy:
+    """Return the policy, trusted less where its card is of another board's state, and say so."""
+    mode = read_conditions(board.root, board.gpu).power_mode
+    top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
+    module = board.identity.module
+    found = differences(policy.card, module, top_hz, mode.name if mode else None)
+    if not found:
+        return policy
+    print_warning(
+        f"the policy was fitted {'; '.join(found)}: it is trusted less, and more is looked at"
+    )
+    return policy.doubted(OTHER_BOARD)
 
 
 @contextmanager

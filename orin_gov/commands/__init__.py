@@ -15,6 +15,7 @@ COMMANDS = {
     "export": "write runs as tidy tables: parquet, csv or json",
     "setup": "let a group set the GPU's clock, so that no root is needed",
     "explain": "show a policy's tree, or each decision of a run with its path",
+    "replay": "say what another policy or budget would have saved, over a run",
     "fit": "fit a policy on the virtual board",
     "characterize": "measure a workload at every operating point, and draw the curves",
     "import": "turn a log of tegrastats into a run directory",

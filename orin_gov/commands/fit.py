@@ -5,6 +5,7 @@ Needs scikit-learn (pip install 'orin-gov[fit]').
 
 import argparse
 import json
+from datetime import datetime, timezone
 from pathlib import Path
 
 
@@ -35,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.progress import track
 
     from orin_gov import __version__
+    from orin_gov.board.identity import module_of
     from orin_gov.policy.fit import example_of, fit_policy
     from orin_gov.view.progress import working
     from orin_gov.virtual.family import window_at, window_at_podgov, workload_family
@@ -52,8 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     card = {
         "fitted_on": f"virtual board {board.name}: {arguments.workloads} workloads of its family, "
         f"seed {arguments.seed}; nothing measured on a real board",
-        "baseline": "simulated nvhost_podgov, MAXN",
-        "module": "p3701",
+        "baseline": f"simulated nvhost_podgov, {board.mode.name}",
+        "module": (module_of("\n".join(board.compatible)) or "").partition("-")[0] or None,
+        "power_mode": board.mode.name,
+        "date": datetime.now(timezone.utc).date().isoformat(),
         "table_hz": list(board.frequencies_hz),
         "versions": {"orin_gov": __version__, "scikit-learn": sklearn.__version__},
         "made_by": f"orin-gov fit --workloads {arguments.workloads} --seed {arguments.seed}",

@@ -37,7 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="how much slower a step may become: 10%% or 0.1 (default 10%%)",
     )
-    parser.add_argument("--power-cap", metavar="WATTS", help="mean module power not to be exceeded")
+    parser.add_argument(
+        "--power-cap",
+        metavar="[WHAT:]WATTS",
+        help="power not to be exceeded: 25 is the module's mean, gpu:15 that of the GPU's rail, "
+        "p99:30 the module's 99th percentile",
+    )
     parser.add_argument(
         "--epoch",
         default="3",
@@ -89,14 +94,15 @@ def run(arguments: argparse.Namespace) -> int:
     caller = find_caller()
     with as_caller(caller):
         target = resolve_target(arguments.target, arguments.module)
-    cap = arguments.power_cap
+    capped, cap_w = parse_cap(arguments.power_cap)
     settings = Settings(
         board=arguments.board,
         root=arguments.root,
         objective=Objective(
             name=arguments.objective,
             max_slowdown=parse_share(arguments.max_slowdown),
-            power_cap_w=None if cap is None else parse_number(cap, "--power-cap"),
+            power_cap_w=cap_w,
+            capped_power=capped,
         ),
         epoch=parse_epoch(arguments.epoch),
         policy=arguments.policy,
@@ -142,6 +148,18 @@ def parse_share(text: str) -> float:
     """
     scale = 0.01 if text.endswith("%") else 1.0
     return parse_number(text.removesuffix("%"), "--max-slowdown") * scale
+
+
+def parse_cap(text: str | None) -> tuple[str, float | None]:
+    """Return `gpu:15` as ("gpu", 15.0), `25` as ("module", 25.0); no cap is None watts.
+
+    Raises:
+        UsageError: the watts are no number.
+    """
+    if text is None:
+        return "module", None
+    capped, _, watts = text.rpartition(":")
+    return capped or "module", parse_number(watts, "--power-cap")
 
 
 def parse_number(text: str, option: str) -> float:

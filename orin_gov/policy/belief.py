@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from orin_gov.policy.answer import Answer, Floats, Prior
+from orin_gov.policy.saving import Expected
 
 STEADY_WALK = 0.0005
 """By how much a steady machine moves from window to window (standard deviation, relative)."""
@@ -142,6 +143,13 @@ class Belief:
         """The standard deviation of each operating point's time."""
         spread = np.diag(self._cov)[self._n : 2 * self._n]
         return np.asarray(np.sqrt(np.maximum(spread, 0.0)))
+
+    def expected(self, point: int, target_hz: int) -> Expected:
+        """What is believed of one operating point, whose clock is `target_hz`."""
+        errors = np.sqrt(np.maximum(np.diag(self._cov), 0.0))
+        n = self._n
+        means = self._mean[[point, n + point]].tolist()
+        return Expected(target_hz, *means, *errors[[point, n + point]].tolist())
 
     def objective(self, exponent: int) -> Floats:
         """The mean of energy x time^exponent at each operating point, in logarithms."""

@@ -15,6 +15,8 @@ from orin_gov.policy.choice import GRACE, HYSTERESIS, best_point, promising_neig
 from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
+from orin_gov.policy.power_cap import PowerCap
+from orin_gov.policy.saving import Expected
 from orin_gov.policy.sound import sound
 from orin_gov.policy.tree import Leaf, Policy, Walk, walk
 from orin_gov.policy.window import Window
@@ -102,6 +104,7 @@ class Governor:
         baseline_share: float = BASELINE_SHARE,
     ) -> None:
         self._policy, self._objective, self._advise = policy, objective, advise
+        self._cap, self._planned = PowerCap(), PowerCap().planned(objective)
         self._points = tuple(points_hz)
         self._top_hz = top_hz or self._points[-1]
         self._share = baseline_share
@@ -118,7 +121,10 @@ class Governor:
 
     def decide(self, window: Window) -> Decision:
         """Return what to do next, given the window measured under the last decision."""
-        decision = self._next(sound(window))
+        window = sound(window)
+        self._cap.see(window)
+        self._planned = self._cap.planned(self._objective)
+        decision = self._next(window)
         self._state = decision.state
         return decision
 
@@ -146,6 +152,11 @@ class Governor:
     def fall_back(self) -> None:
         """Leave the board to its own governor for good: someone else, or a fault, took it."""
         self._state, self._pause = State.FALLBACK, -1
+
+    def believed_top(self) -> Expected | None:
+        """What is believed of the highest operating point; None before anything is."""
+        belief = self._evidence.belief
+        return None if belief is None else belief.expected(len(self._points) - 1, self._points[-1])
 
     def outcome(self, window: Window) -> Outcome:
         """Compare `window` with the board's own governor as it is now."""
@@ -318,7 +329,7 @@ class Governor:
 
     def _best(self) -> int | None:
         """Return the point that is best as believed; the held one where it is about as good."""
-        evidence, objective = self._evidence, self._objective
+        evidence, objective = self._evidence, self._planned
         assert evidence.belief is not None
         best = best_point(evidence.belief, objective, evidence.baseline_power_w())
         held = self._held
@@ -337,7 +348,7 @@ class Governor:
         assert belief is not None
         time = float(belief.answer.time[point])
         power = belief.answer.energy[point] - time
-        cap_w, baseline_w = self._objective.power_cap_w, self._evidence.baseline_power_w()
+        cap_w, baseline_w = self._planned.power_cap_w, self._evidence.baseline_power_w()
         cool = cap_w is None or baseline_w is None or baseline_w * math.exp(power) <= cap_w
         return time <= math.log1p(self._objective.max_slowdown) and cool
 
@@ -348,11 +359,11 @@ class Governor:
         error = evidence.look_error(steps)
         power_w = evidence.baseline_power_w()
         if not self._holds and best is not None and self._lesson is None:
-            near = promising_neighbour(belief, self._objective, power_w, best, evidence.measured)
+            near = promising_neighbour(belief, self._planned, power_w, best, evidence.measured)
             if near is not None:
                 return near
         least = HYSTERESIS if self._holds else 0.0
-        return worth_a_look(belief, self._objective, power_w, best, error, least)
+        return worth_a_look(belief, self._planned, power_w, best, error, least)
 
     def _broken(self, point: int, window: Window) -> str | None:
         """Return in words how the point has clearly not kept its promise, or None."""
@@ -375,9 +386,7 @@ class Governor:
 
     def _over_cap(self, point: int, window: Window) -> str:
         lowest = " at the lowest operating point" if point == 0 else ""
-        return (
-            f"{window.power_w:.1f} W, over the cap of {self._objective.power_cap_w:.1f} W{lowest}"
-        )
+        return f"{self._objective.power_of(window):.1f} W, over the cap of {self._objective.power_cap_w:.1f} W{lowest}"
 
     def _missed(self, told: str) -> Decision | None:
         """Count a miss; return the fallback where it is one too many."""

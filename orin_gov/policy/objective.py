@@ -11,14 +11,23 @@ TIME_EXPONENT = {"energy": 0, "edp": 1, "ed2p": 2}
 
 OBJECTIVES = (*TIME_EXPONENT, "time")
 
+CAPPED_POWERS = {
+    "module": "mean of the module",
+    "gpu": "mean of the GPU's rail",
+    "p99": "99th percentile of the module",
+}
+
 
 @dataclass(frozen=True)
 class Objective:
-    """What to lower (`name`), at most how much slower (0.1 is 10 %), at most how many watts."""
+    """What to lower (`name`), at most how much slower (0.1 is 10 %), at most how many watts, and
+    which power (`capped_power`) they cap.
+    """
 
     name: str = "energy"
     max_slowdown: float = 0.10
     power_cap_w: float | None = None
+    capped_power: str = "module"
 
     def __post_init__(self) -> None:
         if self.name not in OBJECTIVES:
@@ -29,6 +38,10 @@ class Objective:
             )
         if self.power_cap_w is not None and not self.power_cap_w > 0:
             raise UsageError(f"power_cap is {self.power_cap_w} W, expected more than 0")
+        if self.capped_power not in CAPPED_POWERS:
+            raise UsageError(
+                f"power_cap is on {self.capped_power!r}, expected one of {', '.join(CAPPED_POWERS)}"
+            )
 
     def combine(self, time: float | None, energy: float | None) -> float | None:
         """Return what is to be lowered, from time and energy; None where it takes a missing one."""
@@ -43,9 +56,14 @@ class Objective:
         return self.combine(window.time_per_work_s, window.energy_per_work_j)
 
     def over_power(self, window: Window) -> bool:
-        """Tell whether the window's mean power lies above the cap."""
-        return (
-            self.power_cap_w is not None
-            and window.power_w is not None
-            and window.power_w > self.power_cap_w
-        )
+        """Tell whether the window's capped power lies above the cap."""
+        power_w = self.power_of(window)
+        return self.power_cap_w is not None and power_w is not None and power_w > self.power_cap_w
+
+    def power_of(self, window: Window) -> float | None:
+        """Return the window's power that the cap is on, in watts, or None where not measured."""
+        if self.capped_power == "gpu":
+            return window.mean_gpu_rail_w
+        if self.capped_power == "p99":
+            return None if window.power_range_w is None else window.power_range_w[1]
+        return window.power_w

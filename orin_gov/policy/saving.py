@@ -1,16 +1,34 @@
-"""The saving and its confidence interval: governed windows against baseline windows."""
+"""The saving and its confidence interval: each governed window against the baseline around it.
+
+A governed window is compared with the level of the board's own governor at its time: between the
+baseline windows before and after it that level is a straight line, so a machine that drifts looks
+neither like a saving nor like a slowdown. Changes are logarithms of ratios to the reference line.
+"""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from orin_gov.policy.reference import Reference
 from orin_gov.policy.window import Window
 
-CONFIDENCE = 0.95
-DRAWS = 400_000
+Floats = npt.NDArray[np.float64]
+
+TWO_RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV")
+"""What published fine-tuning energies count; on an AGX Orin these two rails exist."""
+
+DRAWS = 400
+DRAWN_AT_ONCE = 200_000
+LEAST_WINDOWS = 2
+"""Fewer windows on a side do not tell how they scatter."""
+
+Z = 1.959964
+FREEDOM = (1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 30.0, math.inf)
+T_QUANTILE = (12.706, 4.303, 3.182, 2.776, 2.447, 2.228, 2.042, Z)
+"""Student's t for 95 %, by degrees of freedom: numpy has none, and SciPy is much for one line."""
 
 
 @dataclass(frozen=True)
@@ -23,52 +41,199 @@ class Change:
     n_governed: int
     n_baseline: int
 
+    @property
+    def log(self) -> float:
+        """The change as the logarithm of a ratio."""
+        return math.log1p(self.value)
 
-def change(governed: Sequence[float], baseline: Sequence[float]) -> Change | None:
-    """Compare two samples of a positive quantity per unit of work, one value a window.
-
-    Welch's interval on the difference of mean logarithms, so that a ratio is what is compared.
-    Returns None with fewer than two values on either side: they carry no interval.
-    """
-    if min(len(governed), len(baseline)) < 2:
-        return None
-    a, b = np.log(np.asarray(governed)), np.log(np.asarray(baseline))
-    var_a, var_b = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
-    spread = var_a + var_b
-    half = 0.0
-    if spread > 0:
-        freedom = spread**2 / (var_a**2 / (len(a) - 1) + var_b**2 / (len(b) - 1))
-        half = _t_quantile(float(freedom)) * math.sqrt(spread)
-    difference = float(a.mean() - b.mean())
-    return Change(
-        value=math.expm1(difference),
-        low=math.expm1(difference - half),
-        high=math.expm1(difference + half),
-        n_governed=len(a),
-        n_baseline=len(b),
-    )
+    @property
+    def log_error(self) -> float:
+        """The interval's half width in logarithms, as a standard error."""
+        return (math.log1p(self.high) - math.log1p(self.low)) / (2 * Z)
 
 
-def _t_quantile(freedom: float) -> float:
-    # Drawn rather than computed: numpy has no t quantile, and SciPy is much for one line.
-    draws = np.random.default_rng(0).standard_t(freedom, DRAWS)
-    return float(np.quantile(np.abs(draws), CONFIDENCE))
+@dataclass(frozen=True)
+class Saving:
+    """Energy and time against the board's own governor: of the module, and of two of its rails."""
+
+    energy: Change | None
+    time: Change | None
+    two_rail_energy: Change | None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the governor believes of one operating point against the board's own governor: natural
+    logarithms and their standard errors."""
+
+    target_hz: int
+    energy: float
+    time: float
+    energy_error: float
+    time_error: float
+
+
+@dataclass(frozen=True)
+class AgainstTop:
+    """The run against the pinned maximum `top_hz`; `estimated` where no window was run there."""
+
+    top_hz: int
+    estimated: bool
+    energy: Change | None
+    time: Change | None
 
 
 def relative_to_baseline(
     governed: Sequence[Window], baseline: Sequence[Window]
 ) -> tuple[Change | None, Change | None]:
-    """Return the change of energy and of time, each window against all baseline windows."""
-    counted = [window for window in baseline if window.work]
-    reference = Reference(counted[:-1])  # fitted once, with the last: a day has many
-    for window in counted[-1:]:
-        reference.add(window)
+    """Return the change of energy and of time; None with fewer than two windows on a side."""
+    reference = _reference(baseline)
     energy, time = (
-        change(_known(map(of, governed)), _known(map(of, baseline)))
+        _change(governed, baseline, of)
         for of in (reference.relative_energy, reference.relative_time)
     )
     return energy, time
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and value > 0]
+def saving(governed: Sequence[Window], baseline: Sequence[Window]) -> Saving:
+    """Return all changes against the board's own governor; None where there is none to tell."""
+    energy, time = relative_to_baseline(governed, baseline)
+    own, others = ([_on_two_rails(each) for each in side] for side in (baseline, governed))
+    two_rails = _reference(own)
+    return Saving(energy, time, _change(others, own, two_rails.relative_energy))
+
+
+def against_top(
+    governed: Sequence[Window], baseline: Sequence[Window], believed: Expected | None
+) -> AgainstTop | None:
+    """Return the run against the pinned maximum of `believed`: from windows run there, where there
+    are two or more, and else from what the governor believes of it."""
+    if believed is None:
+        return None
+    all_energy, all_time = relative_to_baseline(governed, baseline)
+    top = [window for window in governed if window.target_hz == believed.target_hz]
+    energy, time = relative_to_baseline(top, baseline)
+    if energy is not None and time is not None:
+        found = [(energy.log, energy.log_error), (time.log, time.log_error)]
+    else:
+        found = [(believed.energy, believed.energy_error), (believed.time, believed.time_error)]
+    changes = [
+        None if each is None else _moved(each, *by)
+        for each, by in zip((all_energy, all_time), found, strict=True)
+    ]
+    return AgainstTop(believed.target_hz, energy is None or time is None, *changes)
+
+
+def why_no_saving(governed: int, baseline: int, energy: Change | None) -> str | None:
+    """Say why there is no energy change to tell, or None where there is one."""
+    if energy is not None:
+        return None
+    if min(governed, baseline) < LEAST_WINDOWS:
+        return (
+            f"it takes {LEAST_WINDOWS} windows each, there were {governed} governed and "
+            f"{baseline} of the board's own governor"
+        )
+    return "the energy or the work of too many windows is missing"
+
+
+def two_rails_j(rail_energy_j: Mapping[str, float | None]) -> float | None:
+    """Return the energy of the two rails together, None where the board has not both."""
+    joules = [rail_energy_j.get(rail) for rail in TWO_RAILS]
+    return None if None in joules else float(sum(filter(None, joules)))
+
+
+def _on_two_rails(window: Window) -> Window:
+    return replace(window, energy_j=two_rails_j(window.rail_energy_j), samples=())
+
+
+def _reference(baseline: Sequence[Window]) -> Reference:
+    counted = [window for window in baseline if window.work]
+    reference = Reference(counted[:-1])  # fitted once, with the last: a day has many
+    for window in counted[-1:]:
+        reference.add(window)
+    return reference
+
+
+def _change(
+    governed: Sequence[Window], baseline: Sequence[Window], of: Callable[[Window], float | None]
+) -> Change | None:
+    own, others = _values(baseline, of), _values(governed, of)
+    if min(len(own), len(others)) < LEAST_WINDOWS:
+        return None
+    stops = _stops(own[:, 0], others[:, 0])
+    means = np.array([own[stops == stop, 1].mean() for stop in range(stops[-1] + 1)])
+    times = np.array([own[stops == stop, 0].mean() for stop in range(stops[-1] + 1)])
+    shares = others[:, 2] / others[:, 2].sum()
+    paired = others[:, 1] - np.interp(others[:, 0], times, means)
+    value = float(shares @ paired)
+    weights = _weights(others[:, 0], shares, times)[stops] / np.bincount(stops)[stops]
+    half = _half_width(own[:, 1], weights, paired - value, shares)
+    low, high = math.expm1(value - half), math.expm1(value + half)
+    return Change(math.expm1(value), low, high, len(others), len(own))
+
+
+def _values(windows: Sequence[Window], of: Callable[[Window], float | None]) -> Floats:
+    """Middle, log ratio and work of each window that has them, [windows, 3], in order of time."""
+    rows = [
+        ((window.start_ns + window.end_ns) * 0.5e-9, math.log(ratio), window.work or 0.0)
+        for window in windows
+        if (ratio := of(window)) is not None and 0 < ratio < math.inf
+    ]
+    found = np.array(rows, dtype=np.float64).reshape(len(rows), 3)
+    return found[np.argsort(found[:, 0], kind="stable")]
+
+
+def _stops(own_s: Floats, governed_s: Floats) -> npt.NDArray[np.int64]:
+    """Number baseline windows by the stop they belong to: one with no governed window within."""
+    before = np.searchsorted(governed_s, own_s)
+    return np.concatenate([[0], np.cumsum(np.diff(before) > 0)])
+
+
+def _weights(governed_s: Floats, shares: Floats, stops_s: Floats) -> Floats:
+    """How much each stop's level counts in all governed windows' levels, [stops]; the sum is 1."""
+    place = np.interp(governed_s, stops_s, np.arange(len(stops_s), dtype=np.float64))
+    left = np.minimum(place.astype(np.int64), len(stops_s) - 1)
+    right = np.minimum(left + 1, len(stops_s) - 1)
+    part = place - left
+    n = len(stops_s)
+    lefts, rights = np.bincount(left, shares * (1 - part), n), np.bincount(right, shares * part, n)
+    return np.asarray(lefts + rights)
+
+
+def _half_width(own: Floats, weights: Floats, off: Floats, shares: Floats) -> float:
+    """Half the 95 % interval of the mean paired logarithm, by a bootstrap.
+
+    Drawn anew are how baseline windows differ from the next one, which a drift hardly changes, and
+    how governed windows differ from the mean. The quantiles of few windows' draws are too narrow,
+    so it is the draws' standard deviation that counts, times Student's t; von Neumann 1941 for the
+    degrees of freedom of successive differences, Welch 1947 for those of both sides.
+    """
+    rng = np.random.default_rng(0)
+    steps = np.diff(own) / math.sqrt(2)
+    steps = np.concatenate([steps, -steps])
+    drawn = steps[rng.integers(len(steps), size=(DRAWS, len(own)))] @ weights
+    pairs, n = len(steps) // 2, len(off)
+    at_once = max(1, DRAWN_AT_ONCE // n)
+    blocks = [min(at_once, DRAWS - done) for done in range(0, DRAWS, at_once)]
+    others = np.concatenate([off[rng.integers(n, size=(rows, n))] @ shares for rows in blocks])
+    baseline = float((drawn**2).mean())
+    governed = n / (n - 1) * float((others**2).mean())
+    variance, own_freedom = baseline + governed, 2 * pairs**2 / (3 * pairs - 1)
+    if variance <= 0.0:
+        return 0.0
+    welch = variance**2 / (baseline**2 / own_freedom + governed**2 / (n - 1))
+    # Where both sides are few Welch's freedom is too much, by simulation: halfway to the smaller.
+    return _t_quantile(math.sqrt(welch * own_freedom)) * math.sqrt(variance)
+
+
+def _t_quantile(freedom: float) -> float:
+    known = [1 / each for each in reversed(FREEDOM)]
+    return math.exp(float(np.interp(1 / freedom, known, np.log(T_QUANTILE[::-1]))))
+
+
+def _moved(change: Change, log: float, error: float) -> Change:
+    """Return a change against what itself lies `log` (with its standard error) off the baseline."""
+    value, half = change.log - log, Z * math.hypot(change.log_error, error)
+    return replace(
+        change, value=math.expm1(value), low=math.expm1(value - half), high=math.expm1(value + half)
+    )

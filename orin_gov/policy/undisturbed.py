@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.governor import Decision, Governor, Outcome, State
+from orin_gov.policy.saving import Expected
 from orin_gov.policy.window import Window
 
 LONGEST_REST = 16
@@ -48,6 +49,10 @@ class Undisturbed:
         self._lower_hz = None
         self._asked = self._decider.set_points(points_hz, told, advise)
         return self._asked
+
+    def believed_top(self) -> Expected | None:
+        """What the governor believes of its highest operating point, where there is a governor."""
+        return self._decider.believed_top() if isinstance(self._decider, Governor) else None
 
     def decide(self, window: Window) -> Decision:
         """Return what to do next, given the window measured under the last decision."""

@@ -86,6 +86,12 @@ class Window:
         return None if self.energy_j is None else self.energy_j / self.duration_s
 
     @property
+    def mean_gpu_rail_w(self) -> float | None:
+        """Mean watts of the rail that feeds the GPU, or None where it is not measured."""
+        joules = self.rail_energy_j.get(self.surroundings.gpu_rail or "")
+        return None if joules is None else joules / self.duration_s
+
+    @property
     def energy_per_work_j(self) -> float | None:
         """Joules of module energy per unit of work, or None where either is missing."""
         if self.energy_j is None or not self.work:

@@ -16,14 +16,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 from orin_gov.errors import RunDirectoryError
+from orin_gov.policy.saving import two_rails_j
 from orin_gov.policy.sweep import Stop
 from orin_gov.policy.window import Window
 
 VERSION = 1
 KIND = "characterization"
-
-TWO_RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV")
-"""What published fine-tuning energies count; on an AGX Orin these two rails exist."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,11 @@ def _point(rounds: Sequence[Measurement]) -> Point:
     joules = [(each, each.energy_j) for each in rounds]
     energies = [energy_j / each.work for each, energy_j in joules if energy_j is not None]
     powers = [energy_j / each.duration_s for each, energy_j in joules if energy_j is not None]
-    two_rails = [two_j / each.work for each in rounds if (two_j := _two_rails_j(each)) is not None]
+    two_rails = [
+        two_j / each.work
+        for each in rounds
+        if (two_j := two_rails_j(each.rail_energy_j)) is not None
+    ]
     clocks = [each.clock_hz for each in rounds if each.clock_hz is not None]
     return Point(
         target_hz=rounds[0].target_hz,
@@ -176,11 +178,6 @@ def _point(rounds: Sequence[Measurement]) -> Point:
         power_sd=_spread(powers),
         load=_mean([each.load for each in rounds if each.load is not None]),
     )
-
-
-def _two_rails_j(measurement: Measurement) -> float | None:
-    joules = [measurement.rail_energy_j.get(rail) for rail in TWO_RAILS]
-    return None if None in joules else sum(filter(None, joules))
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -12,7 +12,14 @@ from orin_gov.board.probe import Board
 from orin_gov.engine import EpochRecord, Tally
 from orin_gov.policy.governor import State
 from orin_gov.policy.objective import Objective
-from orin_gov.policy.saving import Change, relative_to_baseline
+from orin_gov.policy.saving import (
+    AgainstTop,
+    Change,
+    Expected,
+    against_top,
+    saving,
+    why_no_saving,
+)
 from orin_gov.policy.window import Window
 
 
@@ -24,10 +31,14 @@ def summarize(
     sweeps: int,
     elapsed_s: float,
     dropped_marks: int,
+    believed_top: Expected | None = None,
 ) -> dict[str, Any]:
-    """Return the figures of a run as a tree of plain values: SI units, shares, None for missing."""
+    """Return the figures of a run as a tree of plain values: SI units, shares, None for missing.
+
+    `believed_top` is what the governor believes of the highest operating point.
+    """
     governed, baseline = split_windows(tally.epochs)
-    energy_change, time_change = relative_to_baseline(governed, baseline)
+    found = saving(governed, baseline)
     measured = tally.steps_with_energy
     return {
         "board": board.identity.title,
@@ -41,8 +52,11 @@ def summarize(
         "steps_energy_j": tally.step_energy_j if measured else None,
         "steps_with_energy": measured,
         "unit": governed[-1].unit if governed else baseline[-1].unit if baseline else None,
-        "energy_change": _as_dict(energy_change),
-        "time_change": _as_dict(time_change),
+        "energy_change": _as_dict(found.energy),
+        "time_change": _as_dict(found.time),
+        "two_rail_energy_change": _as_dict(found.two_rail_energy),
+        "against_top": _as_dict(against_top(governed, baseline, believed_top)),
+        "why_no_saving": why_no_saving(len(governed), len(baseline), found.energy),
         "windows_governed": len(governed),
         "windows_baseline": len(baseline),
         "windows_disturbed": sum(bool(epoch.window.disturbed) for epoch in tally.epochs),
@@ -111,5 +125,5 @@ def _sums(counts: Sequence[Mapping[str, int | None]]) -> dict[str, int | None]:
     return totals
 
 
-def _as_dict(found: Change | None) -> dict[str, Any] | None:
+def _as_dict(found: Change | AgainstTop | None) -> dict[str, Any] | None:
     return None if found is None else asdict(found)

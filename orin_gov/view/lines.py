@@ -153,6 +153,10 @@ def _end_lines(summary: Mapping[str, Any], virtual: str) -> Iterable[tuple[str, 
     yield "energy", _change_words(summary, "energy_change", virtual)
     budget = f"; budget {summary['max_slowdown']:+.0%}"
     yield "time", _change_words(summary, "time_change", virtual) + budget
+    if found := summary.get("two_rail_energy_change"):
+        yield "two rails", f"{_interval_words(found)} energy of VDD_GPU_SOC and VDD_CPU_CV{virtual}"
+    if top := summary.get("against_top"):
+        yield "vs top", _top_words(top, virtual)
     yield "clock", _clock_words(summary["clock_s"])
     yield "sensors", _sensor_words(summary)
 
@@ -179,6 +183,20 @@ def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:
     return (
         f"{found['value']:+.1%} per {summary['unit']} "
         f"(95 %: {found['low']:+.1%} to {found['high']:+.1%}; {counts}){virtual}"
+    )
+
+
+def _interval_words(found: Mapping[str, float] | None) -> str:
+    if found is None:
+        return "unknown"
+    return f"{found['value']:+.1%} (95 %: {found['low']:+.1%} to {found['high']:+.1%})"
+
+
+def _top_words(top: Mapping[str, Any], virtual: str) -> str:
+    how = "estimated, not measured" if top["estimated"] else "measured"
+    return (
+        f"{_interval_words(top['energy'])} energy, {_interval_words(top['time'])} time against "
+        f"{megahertz(top['top_hz'])} pinned; {how}{virtual}"
     )
 
 
