@@ -500,7 +500,9 @@ def test_sweeps_keep_to_an_absolute_grid(tmp_path: Path) -> None:
         wait_for(lambda: sampler.sweeps >= 200)
     t_ns = sampler.drain().t_ns
     steps = (t_ns - t_ns[0]) / (5 * MS)
-    assert np.median(np.abs(steps - np.round(steps))) < 0.1, "no drift"
+    # Any one sweep may be late, the first one too: the grid is where most of the others fall.
+    apart = np.subtract.outer(steps, steps)
+    assert np.median(np.abs(apart - np.round(apart)), axis=0).min() < 0.1, "no drift"
     # Each deadline was either kept, up to a late wake-up, or counted as missed.
     assert abs(steps[-1] - (sampler.sweeps + sampler.overruns - 1)) < 2.0
 
