@@ -251,9 +251,7 @@ CONTENT = st.one_of(
 )
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(contents=st.lists(CONTENT, min_size=1, max_size=20))
 @example([b"%d\n" % value for value in (-(2**63) - 1, -(2**63), 2**63 - 1, 2**63)])
 @example([b"", b"\n", b"-", b"-\n", b" 1", b"1 2", b"+1", b"--1", b"1\0", b"0x10", b"1 mA\n"])
