@@ -25,7 +25,7 @@ help: ## list these targets
 venv: $(INSTALLED) $(SHARE)/$(REVIEWS) ## install everything into .venv, and nothing outside it
 
 # One thread: the CPU plays the GPU, and what the governor needs must not slow it at random.
-DEMO := OMP_NUM_THREADS=1 $(RUN) -m orin_gov run --board virtual:agx-orin-64gb --epoch 5 \
+DEMO := OMP_NUM_THREADS=1 $(RUN) -m orin_gov run --board virtual:agx-orin-64gb \
 	examples/finetune_sst2.py
 
 demo: venv ## fine-tune a real model, governed on a virtual board (about two minutes)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench._table_job import Costs, Segment, TableJob, Target
+from orin_gov.counts import Counts
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.governor import Decision, Outcome, State
 from orin_gov.policy.reference import relative_error
@@ -146,9 +147,7 @@ class _Run:
         self._begin_s = self._now_s
 
     def _is_over(self, state: State) -> bool:
-        during = getattr(self._epoch, "during", None)
-        epoch: Epoch = during(state) if during else self._epoch
-        return epoch.is_over(len(self._window), self._window_s)
+        return self._epoch.during(state).is_over(len(self._window), self._window_s)
 
     def _ask(self, decider: Decider, decision: Decision, index: int) -> Decision:
         window = self._measure(decision.target_hz)
@@ -168,6 +167,7 @@ class _Run:
         times_s, joules = [row[2] for row in rows], [row[3] for row in rows]
         total_s = sum(times_s)
         shares = _shares(rows)
+        counts = rows[-1][0].counts or Counts()
         load = _weighted(shares, lambda costs: costs.load)
         clock_hz = _weighted(shares, lambda costs: costs.clock_hz)
         return Window(
@@ -186,6 +186,11 @@ class _Run:
             load=load,
             noise=relative_error(works, times_s),
             samples=[StepSample(*row) for row in zip(works, times_s, joules, strict=True)],
+            operations_per_step=counts.operations,
+            bytes_per_step=counts.moved,
+            launches_per_step=counts.launches,
+            power_range_w=rows[-1][1].range_w,
+            surroundings=rows[-1][0].surroundings,
         )
 
     def played(self) -> Played:

@@ -4,8 +4,11 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from bench._podgov_mix import capped, podgov_seconds
 from bench._table_job import Costs, Segment, TableJob, Target
+from orin_gov.virtual.counted import counts_of_laws, power_range_w, surroundings_of
 from orin_gov.virtual.family import VirtualWorkload, workload_family
 from orin_gov.virtual.plant import BoardModel
 
@@ -115,7 +118,11 @@ def _segment(
     at = {
         target: _costs(board, workload, spent, temperature_c) for target, spent in seconds.items()
     }
-    return Segment(steps, workload.tokens_per_step, at)
+    times_s = {phase: share * workload.step_s for phase, share in workload.shares.items()}
+    counts = counts_of_laws(board, workload.laws, times_s, workload.tokens_per_step)
+    surroundings = surroundings_of(board, temperature_c)
+    work = workload.tokens_per_step
+    return Segment(steps, work, at, counts=counts, surroundings=surroundings)
 
 
 def _costs(
@@ -130,12 +137,14 @@ def _costs(
     rail_j = dict.fromkeys((rail.label for rail in board.rails), 0.0)
     module = {rail.label for rail in board.module_rails}
     busy_s = cycles = 0.0
+    spans_w = []
     for (phase, hz), span_s in seconds.items():
         law = workload.laws[phase]
         power_w = board.rail_power_w(law, hz, temperature_c=temperature_c)
         for label, watts in power_w.items():
             rail_j[label] += watts * span_s
-        phase_j[phase] += span_s * sum(power_w[label] for label in module)
+        spans_w.append(sum(power_w[label] for label in module))
+        phase_j[phase] += span_s * spans_w[-1]
         phase_s[phase] += span_s
         busy_s += board.load(law, hz) * span_s
         cycles += hz * span_s
@@ -148,6 +157,7 @@ def _costs(
         phase_s=phase_s,
         phase_j=phase_j,
         rail_j=rail_j,
+        range_w=power_range_w(np.array(spans_w), np.array([*seconds.values()])),
     )
 
 

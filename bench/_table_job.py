@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from orin_gov.counts import Counts
+from orin_gov.policy.window import Surroundings
+
 Target = int | None
 
 
@@ -17,6 +20,7 @@ class Costs:
     phase_s: Mapping[str, float] = field(default_factory=dict)
     phase_j: Mapping[str, float] = field(default_factory=dict)
     rail_j: Mapping[str, float] = field(default_factory=dict)
+    range_w: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class Segment:
     """So many equal steps; `at` has their costs at each allowed point (Hz), None being podgov.
 
     Before them there may be a `pause` (an evaluation: s and J by point) that belongs to no step.
-    `told` is what a decider hears when the points are others than before.
+    `told` is what a decider hears when the points are others than before. `counts` are what a step
+    does, `surroundings` what the board tells of itself, where they are known.
     """
 
     steps: int
@@ -32,6 +37,8 @@ class Segment:
     at: Mapping[Target, Costs]
     pause: Mapping[Target, tuple[float, float]] = field(default_factory=dict)
     told: str | None = None
+    counts: Counts | None = None
+    surroundings: Surroundings = field(default_factory=Surroundings)
 
     @property
     def points_hz(self) -> tuple[int, ...]:

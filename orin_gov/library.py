@@ -44,7 +44,7 @@ class Governor:
         objective: str = "energy",
         max_slowdown: float = 0.10,
         power_cap_w: float | None = None,
-        epoch: str = "10",
+        epoch: str = "3",
         board: str | None = None,
         policy: str | os.PathLike[str] | None = None,
         output: str | os.PathLike[str] | None = None,

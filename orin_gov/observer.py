@@ -13,6 +13,7 @@ import psutil
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler
 from orin_gov.board.probe import Board
+from orin_gov.caller import Caller, as_caller
 from orin_gov.engine import Engine
 from orin_gov.errors import BoardError
 from orin_gov.helm import Helm
@@ -59,6 +60,7 @@ class Subject:
     name: str
     dry_run: bool
     max_slowdown: float
+    caller: Caller | None = None
 
 
 class Observer(threading.Thread):
@@ -97,7 +99,8 @@ class Observer(threading.Thread):
     def clear(self) -> None:
         """Remove live.json, once the summary stands for the run; after `finish`."""
         if self._file is not None:
-            self._file.remove()
+            with as_caller(self._subject.caller):
+                self._file.remove()
             self._file = None
 
     def run(self) -> None:
@@ -116,7 +119,9 @@ class Observer(threading.Thread):
         if self._unwritable:
             return
         try:
-            self._file = self._file or LiveFile(self._folder)
+            # The folder is the caller's: what he puts there must not be opened with root's rights.
+            with as_caller(self._subject.caller):
+                self._file = self._file or LiveFile(self._folder)
             self._file.write(snapshot.as_json())
         except OSError as error:
             self._unwritable = True

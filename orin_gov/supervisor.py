@@ -228,7 +228,9 @@ class _Run:
         return shell_code(code)
 
     def _observer(self, engine: Engine, sampler: Sampler, ring: PhaseRing) -> Observer:
-        subject = Subject(self._name, self._settings.dry_run, self._settings.objective.max_slowdown)
+        settings = self._settings
+        slowdown = settings.objective.max_slowdown
+        subject = Subject(self._name, settings.dry_run, slowdown, settings.caller)
         show = self._view.show if self._view is not None else None
         return Observer(subject, engine, self._helm, sampler, ring, self._writer.path, show)
 

@@ -40,9 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--power-cap", metavar="WATTS", help="mean module power not to be exceeded")
     parser.add_argument(
         "--epoch",
-        default="10",
+        default="3",
         metavar="N|Ns",
-        help="decide anew every N steps, or every N seconds as in 5s (default 10)",
+        help="decide anew every N steps, or every N seconds as in 5s, and five times as rarely "
+        "while an operating point is held (default 3)",
     )
     parser.add_argument(
         "--policy", type=Path, metavar="FILE", help="a policy other than the shipped one"

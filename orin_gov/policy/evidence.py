@@ -161,5 +161,8 @@ class Evidence:
             known = ratios.time_error**2 + self.belief.machine_error**2
             seen = max(0.0, moved - known) / self._since_baseline
             kept = WALK_MEMORY * self._walk**2 + (1 - WALK_MEMORY) * seen
-            self._walk = max(STEADY_WALK, math.sqrt(kept))
+            before, self._walk = self._walk, max(STEADY_WALK, math.sqrt(kept))
+            if self._walk > before:
+                # What was measured while the machine seemed steadier is less sure than it was said.
+                self.belief.widen_smoothly(math.sqrt(self._walk**2 - before**2))
         self._since_baseline = 1

@@ -15,6 +15,7 @@ from typing import Any
 from orin_gov.errors import RunDirectoryError
 
 NAME = "live.json"
+FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 TRIES = 20
 PAUSE_S = 0.01
 
@@ -24,7 +25,7 @@ class LiveFile:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(self._path, FLAGS, 0o644)
 
     def write(self, content: dict[str, Any]) -> None:
         """Replace what stands there."""

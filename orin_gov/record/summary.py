@@ -78,8 +78,9 @@ def split_windows(epochs: Sequence[EpochRecord]) -> tuple[list[Window], list[Win
         epoch for epoch in epochs if epoch.window.unit == unit and not epoch.window.disturbed
     ]
     governed = [epoch.window for epoch in comparable if epoch.window.target_hz is not None]
-    # After a fallback the board's own governor rules again: windows to compare with as well.
-    own = (State.BASELINE, State.FALLBACK)
+    # After a fallback, or where nothing is better, the board's own governor rules again: windows to
+    # compare with as well.
+    own = (State.BASELINE, State.FALLBACK, State.HOLD)
     baseline = [
         epoch.window
         for epoch in comparable
