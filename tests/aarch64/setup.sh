@@ -8,6 +8,10 @@ python=$2
 version=3.11 # of Debian bookworm
 packages=(mmdebstrap qemu-user-static gcc-aarch64-linux-gnu)
 if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
+  if ! command -v apt-get >/dev/null; then
+    echo "missing: apt-get; this needs Debian 12 (${packages[*]})" >&2
+    exit 1
+  fi
   install=(apt-get install -qy --no-install-recommends "${packages[@]}")
   if [ "$(id -u)" != 0 ]; then
     echo "missing packages; install them with: sudo ${install[*]}" >&2

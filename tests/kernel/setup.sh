@@ -7,6 +7,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 dest=$(mkdir -p "$1" && cd "$1" && pwd)
 packages=(linux-source-6.1 flex bison bc libelf-dev device-tree-compiler kmod busybox-static gcc xz-utils)
 if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
+  if ! command -v apt-get >/dev/null; then
+    echo "missing: apt-get; this needs Debian 12 (${packages[*]})" >&2
+    exit 1
+  fi
   install=(apt-get install -qy --no-install-recommends "${packages[@]}")
   if [ "$(id -u)" != 0 ]; then
     echo "missing packages; install them with: sudo ${install[*]}" >&2

@@ -74,7 +74,7 @@ def filtered(history, prior: Prior) -> Belief:
 
 
 @given(histories())
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_window_by_window_it_believes_what_all_windows_at_once_would_say(history) -> None:
     belief = filtered(history, prior())
     mean, cov = conditioned(history, prior())

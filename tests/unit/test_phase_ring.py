@@ -323,7 +323,7 @@ def test_a_hostile_header_never_yields_more_than_the_ring_holds(head: int, tail:
         assert [kind for _, kind, _ in records(ring)] == [FORWARD], "the ring works on"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(cells=st.lists(INT64, min_size=16, max_size=16))
 def test_a_producer_survives_any_header(cells: list[int]) -> None:
     with ring_memory() as descriptor:

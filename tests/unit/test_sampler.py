@@ -251,9 +251,7 @@ CONTENT = st.one_of(
 )
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(contents=st.lists(CONTENT, min_size=1, max_size=20))
 @example([b"%d\n" % value for value in (-(2**63) - 1, -(2**63), 2**63 - 1, 2**63)])
 @example([b"", b"\n", b"-", b"-\n", b" 1", b"1 2", b"+1", b"--1", b"1\0", b"0x10", b"1 mA\n"])
@@ -500,7 +498,9 @@ def test_sweeps_keep_to_an_absolute_grid(tmp_path: Path) -> None:
         wait_for(lambda: sampler.sweeps >= 200)
     t_ns = sampler.drain().t_ns
     steps = (t_ns - t_ns[0]) / (5 * MS)
-    assert np.median(np.abs(steps - np.round(steps))) < 0.1, "no drift"
+    # Any one sweep may be late, the first one too: the grid is where most of the others fall.
+    apart = np.subtract.outer(steps, steps)
+    assert np.median(np.abs(apart - np.round(apart)), axis=0).min() < 0.1, "no drift"
     # Each deadline was either kept, up to a late wake-up, or counted as missed.
     assert abs(steps[-1] - (sampler.sweeps + sampler.overruns - 1)) < 2.0
 
