@@ -110,7 +110,8 @@ def supervise(
         points = operating_points(board)
         obstacle = _obstacle(board, settings)
         advise = settings.dry_run or obstacle is not None
-        policy = _as_trusted(policy, board) if decide is None else policy
+        if decide is None and obstacle is None:
+            policy = _as_trusted(policy, board)
         governor: Decider
         if decide is not None:
             governor = decide(board, points)
