@@ -103,7 +103,7 @@ def decision_words(decision: Decision) -> str:
     """Return a decision in words: where to, why, and along which path of the tree."""
     to = "own governor" if decision.target_hz is None else megahertz(decision.target_hz)
     words = f"{decision.state.value} {to}: {decision.reason}"
-    if decision.path:
+    if decision.path and "tree" in decision.reason:  # told where it was asked, not again and again
         words += f" ({', '.join(decision.path)})"
     if decision.predicted_saving is not None and decision.predicted_slowdown is not None:
         words += (
