@@ -112,13 +112,11 @@ def supervise(
         advise = settings.dry_run or obstacle is not None
         if decide is None and obstacle is None:
             policy = _as_trusted(policy, board)
-        governor: Decider
-        if decide is not None:
-            governor = decide(board, points)
-        else:
-            top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
-            governor = Governor(policy, points or (1,), settings.objective, advise, top_hz)
-            governor = Undisturbed(governor, points or (1,))
+        governor: Decider = (
+            decide(board, points)
+            if decide is not None
+            else _governor(board, points, policy, settings.objective, advise)
+        )
         path = settings.output or default_run_directory(name)
         with as_caller(settings.caller):
             create_run_directory(path)
@@ -272,6 +270,15 @@ def load_policy(path: Path | None) -> Policy:
         return parse_policy(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"cannot read the policy {path}: {error}") from error
+
+
+def _governor(
+    board: Board, points: tuple[int, ...], policy: Policy, objective: Objective, advise: bool
+) -> Decider:
+    """Return the governor of a run; windows that heat or over-current disturb are kept from it."""
+    top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
+    governor = Governor(policy, points or (1,), objective, advise, top_hz)
+    return Undisturbed(governor, points or (1,))
 
 
 def _as_trusted(policy: Policy, board: Board) -> Policy:

@@ -50,6 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="decide anew every N steps, or every N seconds as in 5s, and five times as rarely "
         "while an operating point is held (default 3)",
     )
+    _add_manner(parser)
+    parser.add_argument("-m", dest="module", action="store_true", help="the target is a module")
+    parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def _add_manner(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how to measure, to write and to tell."""
     parser.add_argument(
         "--policy", type=Path, metavar="FILE", help="a policy other than the shipped one"
     )
@@ -78,8 +85,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the run directory (default: a new one)"
     )
-    parser.add_argument("-m", dest="module", action="store_true", help="the target is a module")
-    parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:

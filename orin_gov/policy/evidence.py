@@ -29,6 +29,9 @@ FLUKE = 0.4
 LESSON = 0.7
 """How much of what a job taught about the policy holds for its next phase, by rule of thumb."""
 
+CLEAR = 2.0
+"""So many standard deviations off, a baseline window tells that the machine has really moved."""
+
 WALK_MEMORY = 0.85
 """How much of its idea of the machine's pace is kept at each baseline window."""
 
@@ -162,7 +165,8 @@ class Evidence:
             seen = max(0.0, moved - known) / self._since_baseline
             kept = WALK_MEMORY * self._walk**2 + (1 - WALK_MEMORY) * seen
             before, self._walk = self._walk, max(STEADY_WALK, math.sqrt(kept))
-            if self._walk > before:
+            # By chance alone a baseline window lies further off than this in one case of 20.
+            if moved > CLEAR**2 * known and self._walk > before:
                 # What was measured while the machine seemed steadier is less sure than it was said.
                 self.belief.widen_smoothly(math.sqrt(self._walk**2 - before**2))
         self._since_baseline = 1

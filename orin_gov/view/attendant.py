@@ -44,9 +44,10 @@ def attend(terminal: int, master: int, channel: socket.socket) -> NoReturn:
         code = 0
     except OSError:
         pass  # the terminal is gone: who writes to it now learns of it as without us
-    except Exception:  # noqa: BLE001 - told, and the supervisor carries on in our place
-        sys.excepthook(*sys.exc_info())
     finally:
+        failure = sys.exc_info()[1]
+        if failure is not None:  # told, and the supervisor carries on in our place
+            sys.excepthook(type(failure), failure, failure.__traceback__)
         os._exit(code)  # never back into the supervisor's code
 
 
