@@ -1,8 +1,9 @@
 """live.json: the present moment of a run, for `orin-gov top`; it is gone when the run has ended.
 
-One line of JSON and its checksum. It is written over in place: a file renamed over another is
-flushed by many file systems at once, which twice a second for a day wears out a memory card.
-A reader that meets a half-written one sees it by the checksum and reads again.
+One line of JSON and one with its checksum. It is written over in place: a file renamed over another
+is flushed by many file systems at once, which twice a second for a day wears out a memory card.
+What a longer moment left after these two lines is passed over; a reader that meets a half-written
+one sees it by the checksum and reads again.
 """
 
 import json
@@ -50,7 +51,7 @@ def read_live(folder: Path) -> Any:
     path = folder / NAME
     for _ in range(TRIES):
         try:
-            body, _, check = path.read_bytes().rstrip(b"\n").rpartition(b"\n")
+            body, check, *_ = [*path.read_bytes().split(b"\n", 2), b""]
         except FileNotFoundError:
             raise
         except OSError as error:

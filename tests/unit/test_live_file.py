@@ -47,6 +47,15 @@ def test_a_reader_never_sees_half_a_moment(tmp_path: Path) -> None:
     assert reads > 0
 
 
+def test_what_a_longer_moment_left_behind_is_passed_over(tmp_path: Path) -> None:
+    file = LiveFile(tmp_path)
+    file.write({"number": 1})
+    with (tmp_path / NAME).open("ab") as late:  # as before it is cut off
+        late.write(b'5555"}\n123\n')
+    assert read_live(tmp_path) == {"number": 1}
+    file.remove()
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
