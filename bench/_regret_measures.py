@@ -8,7 +8,7 @@ import numpy as np
 
 from bench._environment import Played, Seen
 from bench._table_job import Target
-from orin_gov.policy.governor import Decision, State
+from orin_gov.policy.decision import Decision, State
 
 HELD = (State.HOLD, State.FALLBACK)
 RESETTLE_EPOCHS = 3

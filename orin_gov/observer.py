@@ -27,7 +27,7 @@ from orin_gov.observed import (
     rail_states,
     total_state,
 )
-from orin_gov.policy.governor import Decision, State
+from orin_gov.policy.decision import Decision, State
 from orin_gov.record.live import LiveFile
 from orin_gov.view.state import SensorState, Snapshot
 

@@ -7,82 +7,34 @@ Baseline -> Decide -> Verify -> Refine -> Hold -> (Baseline now and then, Decide
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 
 from orin_gov.policy.answer import Answer, answer_at_clocks
-from orin_gov.policy.choice import GRACE, HYSTERESIS, best_point, promising_neighbour, worth_a_look
+from orin_gov.policy.belief import Belief
+from orin_gov.policy.choice import HYSTERESIS, best_point, promising_neighbour, worth_a_look
+from orin_gov.policy.decision import LEAST_NOISE, Decision, Outcome, State
 from orin_gov.policy.evidence import Evidence
+from orin_gov.policy.fallback import Fallback
 from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
 from orin_gov.policy.power_cap import PowerCap
+from orin_gov.policy.promise import SURE, broken, keeps, over_cap
 from orin_gov.policy.saving import Expected
 from orin_gov.policy.sound import sound
 from orin_gov.policy.tree import Leaf, Policy, Walk, walk
+from orin_gov.policy.upkeep import BASELINE_SHARE, Upkeep
 from orin_gov.policy.window import Window
 
 BASELINE_WINDOWS = 2
 """Windows under the board's own governor, after one of warm-up, that freeze the reference."""
 
-LEAST_NOISE = 0.01
-"""Differences within it decide nothing where a window's steps do not tell more."""
-
-SURE = 2.0
-"""A promise counts as missed when the miss is this many standard errors clear."""
-
 DOUBT = 0.03
 """How far, then, every operating point may have moved (standard deviation, relative)."""
-
-BASELINE_SHARE = 0.05
-"""The share of steps that recurring baseline windows take, at most."""
-
-PRECISE, PRECISE_SHARE = 0.003, 0.2
-"""Once the gain is known to this standard error and the machine is steady, so much of it is enough."""
 
 LOOKS_IN_A_ROW, LOOKS_AFTER_DRIFT = 5, 2
 """After so many looks a while is spent where it is best as far as known."""
 
-MISSES_ALLOWED = 2
-FALLBACK_WINDOWS = 20
-"""After a fallback the governor tries again after so many windows, then twice as many, ..."""
-
 OTHER_LEAF_WINDOWS = 3
 """Another leaf that the tree leads to this often in a row, at one point, is a sign of change."""
-
-
-class State(Enum):
-    """What the governor is about while the next window is measured."""
-
-    WARMUP = "warm-up"
-    BASELINE = "baseline"
-    VERIFY = "verify"
-    REFINE = "refine"
-    HOLD = "hold"
-    FALLBACK = "fallback"
-    ADVISE = "advise"
-    SWEEP = "sweep"
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What the next window is run at (`target_hz` None: the board's own governor), and why."""
-
-    state: State
-    target_hz: int | None
-    reason: str
-    path: tuple[str, ...] = ()
-    predicted_saving: float | None = None
-    predicted_slowdown: float | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A window against the board's own governor, per unit of work; shares, None where missing."""
-
-    slowdown: float | None
-    saving: float | None
-    gain: float | None  # of the objective
-    margin: float = LEAST_NOISE  # differences within it decide nothing
 
 
 class Governor:
@@ -108,9 +60,9 @@ class Governor:
         self._points = tuple(points_hz)
         self._top_hz = top_hz or self._points[-1]
         self._share = baseline_share
+        self._fallback = Fallback()
         self._exponent = TIME_EXPONENT.get(objective.name, 0)
         self._state = State.WARMUP
-        self._misses = self._fallbacks = self._pause = 0
         self._baseline_windows = BASELINE_WINDOWS
         self._lesson: Answer | None = None
         self._begin()
@@ -151,7 +103,8 @@ class Governor:
 
     def fall_back(self) -> None:
         """Leave the board to its own governor for good: someone else, or a fault, took it."""
-        self._state, self._pause = State.FALLBACK, -1
+        self._state = State.FALLBACK
+        self._fallback.for_good()
 
     def believed_top(self) -> Expected | None:
         """What is believed of the highest operating point; None before anything is."""
@@ -178,7 +131,7 @@ class Governor:
         self._walk: Walk | None = None
         self._held: int | None = None  # None: the board's own governor, once anything is held
         self._holds = self._doubts = False
-        self._owed = 0.0
+        self._upkeep = Upkeep(self._share)
         self._surprises = self._other_leaf = self._looks = 0
         self._leaves: list[Leaf] = []
 
@@ -192,7 +145,10 @@ class Governor:
 
     def _next(self, window: Window) -> Decision:
         if self._state is State.FALLBACK:
-            return self._sit_out()
+            told = self._fallback.sit_out()
+            if told is not None:
+                return Decision(State.FALLBACK, None, told)
+            return self._start_over("trying again")
         if self._state is State.WARMUP:
             return Decision(State.BASELINE, None, "warm; measuring the board's own governor")
         if not window.work or not window.duration_s > 0:
@@ -217,17 +173,14 @@ class Governor:
         governed = self._state is not State.BASELINE and target_hz in self._points
         return Decision(self._state, target_hz if governed else None, f"{told}; once more")
 
-    def _sit_out(self) -> Decision:
-        if self._pause < 0:
-            return Decision(State.FALLBACK, None, "the board's own governor to the end")
-        self._pause -= 1
-        if self._pause > 0:
-            return Decision(State.FALLBACK, None, f"{self._pause} windows until the next try")
-        self._misses = 0
-        return self._start_over("trying again")
+    def _missed(self, told: str) -> Decision | None:
+        """Count a miss; return the fallback where it is one too many."""
+        if not self._fallback.missed():
+            return None
+        return Decision(State.FALLBACK, None, f"{told}; missed twice, falling back")
 
     def _after_baseline(self, window: Window) -> Decision:
-        self._misses = 0
+        self._fallback.kept()
         self._evidence.add_baseline(window)
         if len(self._evidence.reference.windows) < self._baseline_windows:
             return Decision(State.BASELINE, None, "measuring the board's own governor")
@@ -256,23 +209,24 @@ class Governor:
         point = None if target is None else self._points.index(target)
         known = point is None or point in self._evidence.measured
         off = self._evidence.observe(window, point)
-        size = _size(window)
-        self._owed += -size if point is None else self._share_now() * size
-        self._owed = max(self._owed, 0.0)
+        if point is None:
+            self._upkeep.pay(window)
+        else:
+            self._upkeep.add(window, self._gain_error())
         if off is not None:
             return self._surprised() if known else self._look_again(point, off)
         if self._state is State.HOLD and self._leads_elsewhere(window):
             return self._choose(window, "the tree leads elsewhere now")
         if point is not None and self._objective.over_power(window):
-            return self._choose(window, self._over_cap(point, window))
+            return self._choose(window, over_cap(self._objective, point, window))
         if point is not None and self._state is not State.REFINE:
-            if told := self._broken(point, window):
+            if told := broken(self._belief, self._objective, point):
                 if missed := self._missed(told):
                     return missed
                 if self._holds:
                     return Decision(State.BASELINE, None, f"{told}; is it the machine?")
                 return self._choose(window, told)
-            self._misses = 0
+            self._fallback.kept()
             self._surprises = 0 if self._state is State.HOLD else self._surprises
         return self._choose(window, None)
 
@@ -290,10 +244,9 @@ class Governor:
 
         Then comes a baseline window, since the reference may be what is wrong.
         """
-        assert self._evidence.belief is not None
         assert point is not None
-        self._evidence.belief.widen_at(point, off)
-        self._owed = max(self._owed, _size(self._evidence.reference.windows[-1]))
+        self._belief.widen_at(point, off)
+        self._upkeep.demand(self._evidence.reference.windows[-1])
         self._doubts = True
         return self._once_more(self._points[point], "far from what was expected")
 
@@ -313,7 +266,7 @@ class Governor:
         """Return the next decision from what is believed."""
         best = self._best()
         usual = self._evidence.reference.windows[-1]
-        if self._owed >= _size(usual) and (self._state is State.HOLD or self._doubts):
+        if self._upkeep.is_due(usual) and (self._state is State.HOLD or self._doubts):
             self._doubts = False
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
         if best is not None and best not in self._evidence.measured:
@@ -329,33 +282,22 @@ class Governor:
 
     def _best(self) -> int | None:
         """Return the point that is best as believed; the held one where it is about as good."""
-        evidence, objective = self._evidence, self._planned
-        assert evidence.belief is not None
-        best = best_point(evidence.belief, objective, evidence.baseline_power_w())
+        belief, objective = self._belief, self._planned
+        baseline_w = self._evidence.baseline_power_w()
+        best = best_point(belief, objective, baseline_w)
         held = self._held
         if not self._holds or held == best or objective.name == "time":
             return best
-        if held is not None and not self._keeps(held):
+        if held is not None and not keeps(belief, objective, held, baseline_w):
             return best
-        values = evidence.belief.objective(self._exponent)
+        values = belief.objective(self._exponent)
         at_held, at_best = (0.0 if each is None else values[each] for each in (held, best))
         other, one = (best, held) if best is not None else (held, None)
-        error = evidence.belief.difference_error(self._exponent, one)[other]
+        error = belief.difference_error(self._exponent, one)[other]
         return held if at_held <= at_best + HYSTERESIS + error else best
 
-    def _keeps(self, point: int) -> bool:
-        belief = self._evidence.belief
-        assert belief is not None
-        time = float(belief.answer.time[point])
-        power = belief.answer.energy[point] - time
-        cap_w, baseline_w = self._planned.power_cap_w, self._evidence.baseline_power_w()
-        cool = cap_w is None or baseline_w is None or baseline_w * math.exp(power) <= cap_w
-        return time <= math.log1p(self._objective.max_slowdown) and cool
-
     def _look(self, best: int | None, steps: int) -> int | None:
-        evidence = self._evidence
-        belief = evidence.belief
-        assert belief is not None
+        evidence, belief = self._evidence, self._belief
         error = evidence.look_error(steps)
         power_w = evidence.baseline_power_w()
         if not self._holds and best is not None and self._lesson is None:
@@ -365,45 +307,6 @@ class Governor:
         least = HYSTERESIS if self._holds else 0.0
         return worth_a_look(belief, self._planned, power_w, best, error, least)
 
-    def _broken(self, point: int, window: Window) -> str | None:
-        """Return in words how the point has clearly not kept its promise, or None."""
-        belief = self._evidence.belief
-        assert belief is not None
-        # Under a cap, what is measured leads to a lower clock; the board's own keeps no cap.
-        if self._objective.name == "time" or self._objective.power_cap_w is not None:
-            return None
-        slow = float(belief.answer.time[point] - SURE * belief.time_error[point])
-        budget = self._objective.max_slowdown
-        if slow > math.log1p(budget + GRACE):
-            return (
-                f"{math.expm1(belief.answer.time[point]):.1%} slower, over the {budget:.1%} chosen"
-            )
-        value = belief.objective(self._exponent)[point]
-        error = belief.difference_error(self._exponent, None)[point]
-        if value - SURE * error > 0:
-            return f"{math.expm1(value):.1%} worse than the baseline"
-        return None
-
-    def _over_cap(self, point: int, window: Window) -> str:
-        lowest = " at the lowest operating point" if point == 0 else ""
-        return f"{self._objective.power_of(window):.1f} W, over the cap of {self._objective.power_cap_w:.1f} W{lowest}"
-
-    def _missed(self, told: str) -> Decision | None:
-        """Count a miss; return the fallback where it is one too many."""
-        self._misses += 1
-        if self._misses < MISSES_ALLOWED:
-            return None
-        self._pause = FALLBACK_WINDOWS << min(self._fallbacks, 16)
-        self._fallbacks += 1
-        return Decision(State.FALLBACK, None, f"{told}; missed twice, falling back")
-
-    def _share_now(self) -> float:
-        belief = self._evidence.belief
-        if belief is None or self._held is None or not self._evidence.is_steady:
-            return self._share
-        error = belief.difference_error(self._exponent, None)[self._held]
-        return self._share * (PRECISE_SHARE if error < PRECISE else 1.0)
-
     def _decision(self, state: State, point: int | None, told: str) -> Decision:
         """Return the decision for an operating point, with what is expected of it."""
         if point is None:
@@ -411,8 +314,7 @@ class Governor:
                 "no operating point within the constraints is better than the board's own governor"
             )
             return Decision(state, None, kept, self._path())
-        belief = self._evidence.belief
-        assert belief is not None
+        belief = self._belief
         return Decision(
             state,
             self._points[point],
@@ -422,10 +324,17 @@ class Governor:
             math.expm1(belief.answer.time[point]),
         )
 
+    def _gain_error(self) -> float | None:
+        """How well the gain of what is held is known on a steady machine, else None."""
+        if self._evidence.belief is None or self._held is None or not self._evidence.is_steady:
+            return None
+        return float(self._belief.difference_error(self._exponent, None)[self._held])
+
+    @property
+    def _belief(self) -> Belief:
+        """What is believed, once the reference is frozen."""
+        assert self._evidence.belief is not None
+        return self._evidence.belief
+
     def _path(self) -> tuple[str, ...]:
         return () if self._walk is None else self._walk.path
-
-
-def _size(window: Window) -> float:
-    """How much of the run a window is: in steps, or in seconds where none are seen."""
-    return window.steps or window.duration_s

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from orin_gov.engine import TICK_S, EpochRecord
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.history import History
 from orin_gov.policy.window import Window
 from orin_gov.virtual.clock import VirtualClock

@@ -24,13 +24,9 @@ from plants import (
 )
 
 from orin_gov.policy.choice import GRACE
-from orin_gov.policy.governor import (
-    BASELINE_WINDOWS,
-    FALLBACK_WINDOWS,
-    LEAST_NOISE,
-    Governor,
-    State,
-)
+from orin_gov.policy.decision import LEAST_NOISE, State
+from orin_gov.policy.fallback import FALLBACK_WINDOWS
+from orin_gov.policy.governor import BASELINE_WINDOWS, Governor
 from orin_gov.policy.objective import OBJECTIVES, Objective
 from orin_gov.policy.tree import Leaf, Split
 from orin_gov.policy.window import StepSample, Window
