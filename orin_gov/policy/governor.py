@@ -30,7 +30,7 @@ BASELINE_WINDOWS = 2
 DOUBT = 0.03
 """How far, then, every operating point may have moved (standard deviation, relative)."""
 
-LOOKS_IN_A_ROW, LOOKS_AFTER_DRIFT = 5, 2
+LOOKS_IN_A_ROW, LOOKS_AFTER_DRIFT = 5, 1
 """After so many looks a while is spent where it is best as far as known."""
 
 OTHER_LEAF_WINDOWS = 3
@@ -57,7 +57,7 @@ class Governor:
     ) -> None:
         self._policy, self._objective, self._advise = policy, objective, advise
         self._cap, self._planned = PowerCap(), PowerCap().planned(objective)
-        self._points = tuple(points_hz)
+        self._table = self._points = tuple(points_hz)
         self._top_hz = top_hz or self._points[-1]
         self._share = baseline_share
         self._fallback = Fallback()
@@ -65,6 +65,7 @@ class Governor:
         self._state = State.WARMUP
         self._baseline_windows = BASELINE_WINDOWS
         self._lesson: Answer | None = None
+        self._evidence: Evidence
         self._begin()
 
     def first(self) -> Decision:
@@ -87,17 +88,19 @@ class Governor:
 
         The board's own governor is another one under another cap, so its baseline is measured anew.
         """
-        if self._lesson is not None:
-            self._lesson = answer_at_clocks(self._points, self._lesson, points_hz)
-        if self._evidence.belief is not None:
-            learned = self._evidence.belief.lesson
-            self._lesson = answer_at_clocks(self._points, learned, points_hz)
-            self._evidence.belief = None
-        self._points = tuple(points_hz)
+        before: Evidence = self._evidence
         self._advise = self._advise if advise is None else advise
+        decision = self._start_over(told)
+        if set(points_hz) <= set(self._table):
+            self._evidence = Evidence(self._lesson, before)
+        else:
+            if self._lesson is not None:
+                self._lesson = answer_at_clocks(self._table, self._lesson, points_hz)
+            self._table = tuple(points_hz)
+            self._evidence = Evidence(self._lesson)
+        self._points = tuple(points_hz)
         if self._state is State.FALLBACK:
             return Decision(State.FALLBACK, None, told)
-        decision = self._start_over(told)
         self._state = decision.state
         return decision
 
@@ -109,7 +112,7 @@ class Governor:
     def believed_top(self) -> Expected | None:
         """What is believed of the highest operating point; None before anything is."""
         belief = self._evidence.belief
-        return None if belief is None else belief.expected(len(self._points) - 1, self._points[-1])
+        return None if belief is None else belief.expected(len(self._table) - 1, self._table[-1])
 
     def outcome(self, window: Window) -> Outcome:
         """Compare `window` with the board's own governor as it is now."""
@@ -132,6 +135,7 @@ class Governor:
         self._held: int | None = None  # None: the board's own governor, once anything is held
         self._holds = self._doubts = False
         self._upkeep = Upkeep(self._share)
+        self._other: tuple[Window, int] | None = None
         self._surprises = self._other_leaf = self._looks = 0
         self._leaves: list[Leaf] = []
 
@@ -157,14 +161,14 @@ class Governor:
             return self._start_over(f"work is now counted by {window.unit}")
         # Until the reference is frozen, steps of other lengths only make it better.
         if self._evidence.belief is not None and self._evidence.is_other_work(window):
-            return self._start_over("the steps' work has changed")
+            return self._with_other_work(window)
         if self._objective.value(window) is None and not self._advise:
             again = self._once_more(window.target_hz, "energy was not measured")
             return self._missed("energy was not measured") or again
         if self._evidence.belief is None:
             return self._after_baseline(window)
         if self._advise:
-            self._ask(window)
+            self._expect(self._ask(window))
             return self._advice()
         return self._after(window)
 
@@ -184,17 +188,36 @@ class Governor:
         self._evidence.add_baseline(window)
         if len(self._evidence.reference.windows) < self._baseline_windows:
             return Decision(State.BASELINE, None, "measuring the board's own governor")
-        self._ask(window)
+        leaf = self._ask(window)
+        if not self._evidence.rebase():
+            self._expect(leaf)
+        if self._other is not None:
+            self._evidence.observe(*self._other)
+            self._other = None
         return self._advice() if self._advise else self._choose(window, "the tree")
 
-    def _ask(self, window: Window) -> None:
-        """Ask the tree, and expect what its leaf says."""
+    def _ask(self, window: Window) -> Leaf:
+        """Ask the tree: which of its leaves does the window lead to?"""
         features = features_of(window, self._top_hz, self._objective.max_slowdown)
         self._walk = walk(self._policy.nodes, features)
         if not any(self._walk.leaf is leaf for leaf in self._leaves):
             self._leaves.append(self._walk.leaf)
-        clocks = [hz / self._top_hz for hz in self._points]
-        self._evidence.believe(self._policy, self._walk.leaf, clocks)
+        return self._walk.leaf
+
+    def _expect(self, leaf: Leaf) -> None:
+        """Expect what the leaf says."""
+        clocks = [hz / self._top_hz for hz in self._table]
+        self._evidence.believe(self._policy, leaf, clocks)
+
+    def _with_other_work(self, window: Window) -> Decision:
+        """Start over, and keep what the window has already measured of the new work."""
+        others, target = self._evidence.other_work_of(window), window.target_hz
+        decision = self._start_over("the steps' work has changed")
+        if others is not None and target in self._table:
+            self._other = others, self._table.index(target)
+        if others is not None and target is None and others.steps == window.steps:
+            return self._after_baseline(window)
+        return decision
 
     def _advice(self) -> Decision:
         return self._decision(State.ADVISE, self._best(), "what it would do")
@@ -206,7 +229,7 @@ class Governor:
             return self._decision(
                 State.VERIFY, self._best(), "another operating point was measured"
             )
-        point = None if target is None else self._points.index(target)
+        point = None if target is None else self._table.index(target)
         known = point is None or point in self._evidence.measured
         off = self._evidence.observe(window, point)
         if point is None:
@@ -214,13 +237,14 @@ class Governor:
         else:
             self._upkeep.add(window, self._gain_error())
         if off is not None:
-            return self._surprised() if known else self._look_again(point, off)
+            return self._surprised(window) if known else self._look_again(point, off)
         if self._state is State.HOLD and self._leads_elsewhere(window):
             return self._choose(window, "the tree leads elsewhere now")
         if point is not None and self._objective.over_power(window):
-            return self._choose(window, over_cap(self._objective, point, window))
+            lowest = target == self._points[0]
+            return self._choose(window, over_cap(self._objective, lowest, window))
         if point is not None and self._state is not State.REFINE:
-            if told := broken(self._belief, self._objective, point):
+            if told := self._broken(point):
                 if missed := self._missed(told):
                     return missed
                 if self._holds:
@@ -230,11 +254,16 @@ class Governor:
             self._surprises = 0 if self._state is State.HOLD else self._surprises
         return self._choose(window, None)
 
-    def _surprised(self) -> Decision:
+    def _broken(self, place: int) -> str | None:
+        belief = self._evidence.belief
+        return None if belief is None else broken(belief, self._objective, place)
+
+    def _surprised(self, window: Window) -> Decision:
         """What is measured at a known point no longer fits: look at the baseline, or start over."""
         self._surprises += 1
         if self._surprises > 1:
-            return self._start_over("the job has changed")
+            decision = self._start_over("the job has changed")
+            return self._after_baseline(window) if window.target_hz is None else decision
         self._evidence.doubt(DOUBT)
         self._looks = LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
         return Decision(State.BASELINE, None, "this window does not fit the others; a baseline")
@@ -245,10 +274,11 @@ class Governor:
         Then comes a baseline window, since the reference may be what is wrong.
         """
         assert point is not None
-        self._belief.widen_at(point, off)
+        assert self._evidence.belief is not None
+        self._evidence.belief.widen_at(point, off)
         self._upkeep.demand(self._evidence.reference.windows[-1])
         self._doubts = True
-        return self._once_more(self._points[point], "far from what was expected")
+        return self._once_more(self._table[point], "far from what was expected")
 
     def _leads_elsewhere(self, window: Window) -> bool:
         """Re-evaluate the tree; adopt another leaf that it keeps leading to, each leaf once."""
@@ -259,7 +289,7 @@ class Governor:
         if self._other_leaf < OTHER_LEAF_WINDOWS:
             return False
         self._other_leaf = 0
-        self._ask(window)
+        self._expect(self._ask(window))
         return True
 
     def _choose(self, window: Window, told: str | None) -> Decision:
@@ -269,7 +299,7 @@ class Governor:
         if self._upkeep.is_due(usual) and (self._state is State.HOLD or self._doubts):
             self._doubts = False
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
-        if best is not None and best not in self._evidence.measured:
+        if best is not None and best not in self._measured:
             self._looks += 1
             return self._decision(State.VERIFY, best, told or "expected to be better")
         look = self._look(best, usual.steps)
@@ -301,7 +331,7 @@ class Governor:
         error = evidence.look_error(steps)
         power_w = evidence.baseline_power_w()
         if not self._holds and best is not None and self._lesson is None:
-            near = promising_neighbour(belief, self._planned, power_w, best, evidence.measured)
+            near = promising_neighbour(belief, self._planned, power_w, best, self._measured)
             if near is not None:
                 return near
         least = HYSTERESIS if self._holds else 0.0
@@ -332,9 +362,15 @@ class Governor:
 
     @property
     def _belief(self) -> Belief:
-        """What is believed, once the reference is frozen."""
+        """What is believed of the points that may be chosen, once the reference is frozen."""
         assert self._evidence.belief is not None
-        return self._evidence.belief
+        return self._evidence.belief.of([self._table.index(hz) for hz in self._points])
+
+    @property
+    def _measured(self) -> set[int]:
+        """Which of the points that may be chosen were measured."""
+        measured = {self._table[place] for place in self._evidence.measured}
+        return {point for point, hz in enumerate(self._points) if hz in measured}
 
     def _path(self) -> tuple[str, ...]:
         return () if self._walk is None else self._walk.path
