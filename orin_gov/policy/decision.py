@@ -22,7 +22,10 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What the next window is run at (`target_hz` None: the board's own governor), and why."""
+    """What the next window is run at (`target_hz` None: the board's own governor), and why.
+
+    `notice` is what the user must know besides, told once.
+    """
 
     state: State
     target_hz: int | None
@@ -30,6 +33,7 @@ class Decision:
     path: tuple[str, ...] = ()
     predicted_saving: float | None = None
     predicted_slowdown: float | None = None
+    notice: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Baseline -> Decide -> Verify -> Refine -> Hold -> (Baseline now and then, Decide
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from orin_gov.policy.answer import Answer, answer_at_clocks
 from orin_gov.policy.belief import Belief
@@ -16,6 +17,7 @@ from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.fallback import Fallback
 from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
+from orin_gov.policy.plan import Plan
 from orin_gov.policy.power_cap import PowerCap
 from orin_gov.policy.promise import SURE, broken, keeps, over_cap
 from orin_gov.policy.saving import Expected
@@ -56,7 +58,8 @@ class Governor:
         baseline_share: float = BASELINE_SHARE,
     ) -> None:
         self._policy, self._objective, self._advise = policy, objective, advise
-        self._cap, self._planned = PowerCap(), PowerCap().planned(objective)
+        self._cap, self._plan = PowerCap(), Plan(objective)
+        self._planned = self._cap.planned(objective)
         self._table = self._points = tuple(points_hz)
         self._top_hz = top_hz or self._points[-1]
         self._share = baseline_share
@@ -76,7 +79,7 @@ class Governor:
         """Return what to do next, given the window measured under the last decision."""
         window = sound(window)
         self._cap.see(window)
-        self._planned = self._cap.planned(self._objective)
+        self._plan.see(window, self._evidence)
         decision = self._next(window)
         self._state = decision.state
         return decision
@@ -256,7 +259,9 @@ class Governor:
 
     def _broken(self, place: int) -> str | None:
         belief = self._evidence.belief
-        return None if belief is None else broken(belief, self._objective, place)
+        # What a plan asks for is no promise to the user; that it asks for something else counts.
+        promised = replace(self._planned, max_slowdown=self._objective.max_slowdown)
+        return None if belief is None else broken(belief, promised, place)
 
     def _surprised(self, window: Window) -> Decision:
         """What is measured at a known point no longer fits: look at the baseline, or start over."""
@@ -312,6 +317,7 @@ class Governor:
 
     def _best(self) -> int | None:
         """Return the point that is best as believed; the held one where it is about as good."""
+        self._planned = self._plan.planned(self._cap.planned(self._objective), self._evidence)
         belief, objective = self._belief, self._planned
         baseline_w = self._evidence.baseline_power_w()
         best = best_point(belief, objective, baseline_w)
@@ -320,10 +326,11 @@ class Governor:
             return best
         if held is not None and not keeps(belief, objective, held, baseline_w):
             return best
-        values = belief.objective(self._exponent)
+        exponent = TIME_EXPONENT[objective.name]
+        values = belief.objective(exponent)
         at_held, at_best = (0.0 if each is None else values[each] for each in (held, best))
         other, one = (best, held) if best is not None else (held, None)
-        error = belief.difference_error(self._exponent, one)[other]
+        error = belief.difference_error(exponent, one)[other]
         return held if at_held <= at_best + HYSTERESIS + error else best
 
     def _look(self, best: int | None, steps: int) -> int | None:
@@ -343,8 +350,10 @@ class Governor:
             kept = (
                 "no operating point within the constraints is better than the board's own governor"
             )
-            return Decision(state, None, kept, self._path())
+            told, notice = self._plan.told(kept)
+            return Decision(state, None, told, self._path(), notice=notice)
         belief = self._belief
+        told, notice = self._plan.told(told)
         return Decision(
             state,
             self._points[point],
@@ -352,6 +361,7 @@ class Governor:
             self._path(),
             -math.expm1(belief.answer.energy[point]),
             math.expm1(belief.answer.time[point]),
+            notice,
         )
 
     def _gain_error(self) -> float | None:
