@@ -10,19 +10,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from orin_gov.policy.answer import Answer, answer_at_clocks
-from orin_gov.policy.belief import Belief
-from orin_gov.policy.choice import HYSTERESIS, best_point, promising_neighbour, worth_a_look
+from orin_gov.policy.asking import Asking
 from orin_gov.policy.decision import LEAST_NOISE, Decision, Outcome, State
 from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.fallback import Fallback
-from orin_gov.policy.features import features_of
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
+from orin_gov.policy.outlook import Outlook
 from orin_gov.policy.plan import Plan
 from orin_gov.policy.power_cap import PowerCap
-from orin_gov.policy.promise import SURE, broken, keeps, over_cap
+from orin_gov.policy.promise import SURE, broken, over_cap
 from orin_gov.policy.saving import Expected
 from orin_gov.policy.sound import sound
-from orin_gov.policy.tree import Leaf, Policy, Walk, walk
+from orin_gov.policy.tree import Leaf, Policy
 from orin_gov.policy.upkeep import BASELINE_SHARE, Upkeep
 from orin_gov.policy.window import Window
 
@@ -34,9 +33,6 @@ DOUBT = 0.03
 
 LOOKS_IN_A_ROW, LOOKS_AFTER_DRIFT = 5, 1
 """After so many looks a while is spent where it is best as far as known."""
-
-OTHER_LEAF_WINDOWS = 3
-"""Another leaf that the tree leads to this often in a row, at one point, is a sign of change."""
 
 
 class Governor:
@@ -91,17 +87,15 @@ class Governor:
 
         The board's own governor is another one under another cap, so its baseline is measured anew.
         """
-        before: Evidence = self._evidence
         self._advise = self._advise if advise is None else advise
-        decision = self._start_over(told)
-        if set(points_hz) <= set(self._table):
-            self._evidence = Evidence(self._lesson, before)
-        else:
+        self._learn()
+        before: Evidence | None = self._evidence
+        self._points = tuple(points_hz)
+        if not set(points_hz) <= set(self._table):
             if self._lesson is not None:
                 self._lesson = answer_at_clocks(self._table, self._lesson, points_hz)
-            self._table = tuple(points_hz)
-            self._evidence = Evidence(self._lesson)
-        self._points = tuple(points_hz)
+            self._table, before = self._points, None
+        decision = self._start_over(told, before)
         if self._state is State.FALLBACK:
             return Decision(State.FALLBACK, None, told)
         self._state = decision.state
@@ -132,22 +126,26 @@ class Governor:
             margin=max(LEAST_NOISE, SURE * ratios.time_error),
         )
 
-    def _begin(self, lesson: Answer | None = None) -> None:
-        self._evidence = Evidence(lesson)
-        self._walk: Walk | None = None
-        self._held: int | None = None  # None: the board's own governor, once anything is held
-        self._holds = self._doubts = False
+    def _begin(self, before: Evidence | None = None) -> None:
+        self._evidence = Evidence(self._lesson, before)
+        self._outlook = Outlook(self._evidence, self._table, self._points)
+        self._asking = Asking(self._policy, self._top_hz, self._objective.max_slowdown)
+        self._doubts = False
         self._upkeep = Upkeep(self._share)
         self._other: tuple[Window, int] | None = None
-        self._surprises = self._other_leaf = self._looks = 0
-        self._leaves: list[Leaf] = []
+        self._surprises = self._looks = 0
 
-    def _start_over(self, told: str) -> Decision:
+    def _learn(self) -> None:
         if self._evidence.belief is not None:
             self._lesson = self._evidence.belief.lesson
-        self._begin(self._lesson)
-        # What is known of the job leaves less to be found than at the start.
-        self._baseline_windows, self._looks = 1, LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
+
+    def _start_over(self, told: str, before: Evidence | None = None) -> Decision:
+        """Measure anew; `before` is what is known of the same job."""
+        if before is None:
+            self._learn()
+        self._begin(before)
+        if self._lesson is not None:  # what is known leaves less to be found than at the start
+            self._baseline_windows, self._looks = 1, LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
         return Decision(State.BASELINE, None, f"{told}; measuring the board's own governor anew")
 
     def _next(self, window: Window) -> Decision:
@@ -171,7 +169,7 @@ class Governor:
         if self._evidence.belief is None:
             return self._after_baseline(window)
         if self._advise:
-            self._expect(self._ask(window))
+            self._expect(self._asking.ask(window))
             return self._advice()
         return self._after(window)
 
@@ -191,21 +189,13 @@ class Governor:
         self._evidence.add_baseline(window)
         if len(self._evidence.reference.windows) < self._baseline_windows:
             return Decision(State.BASELINE, None, "measuring the board's own governor")
-        leaf = self._ask(window)
+        leaf = self._asking.ask(window)
         if not self._evidence.rebase():
             self._expect(leaf)
         if self._other is not None:
             self._evidence.observe(*self._other)
             self._other = None
         return self._advice() if self._advise else self._choose(window, "the tree")
-
-    def _ask(self, window: Window) -> Leaf:
-        """Ask the tree: which of its leaves does the window lead to?"""
-        features = features_of(window, self._top_hz, self._objective.max_slowdown)
-        self._walk = walk(self._policy.nodes, features)
-        if not any(self._walk.leaf is leaf for leaf in self._leaves):
-            self._leaves.append(self._walk.leaf)
-        return self._walk.leaf
 
     def _expect(self, leaf: Leaf) -> None:
         """Expect what the leaf says."""
@@ -238,10 +228,11 @@ class Governor:
         if point is None:
             self._upkeep.pay(window)
         else:
-            self._upkeep.add(window, self._gain_error())
+            self._upkeep.add(window, self._outlook.gain_error(self._exponent))
         if off is not None:
             return self._surprised(window) if known else self._look_again(point, off)
-        if self._state is State.HOLD and self._leads_elsewhere(window):
+        if self._state is State.HOLD and self._asking.leads_elsewhere(window):
+            self._expect(self._asking.ask(window))
             return self._choose(window, "the tree leads elsewhere now")
         if point is not None and self._objective.over_power(window):
             lowest = target == self._points[0]
@@ -250,7 +241,7 @@ class Governor:
             if told := self._broken(point):
                 if missed := self._missed(told):
                     return missed
-                if self._holds:
+                if self._outlook.holds:
                     return Decision(State.BASELINE, None, f"{told}; is it the machine?")
                 return self._choose(window, told)
             self._fallback.kept()
@@ -285,18 +276,6 @@ class Governor:
         self._doubts = True
         return self._once_more(self._table[point], "far from what was expected")
 
-    def _leads_elsewhere(self, window: Window) -> bool:
-        """Re-evaluate the tree; adopt another leaf that it keeps leading to, each leaf once."""
-        features = features_of(window, self._top_hz, self._objective.max_slowdown)
-        found = walk(self._policy.nodes, features)
-        new = not any(found.leaf is leaf for leaf in self._leaves)
-        self._other_leaf = self._other_leaf + 1 if new else 0
-        if self._other_leaf < OTHER_LEAF_WINDOWS:
-            return False
-        self._other_leaf = 0
-        self._expect(self._ask(window))
-        return True
-
     def _choose(self, window: Window, told: str | None) -> Decision:
         """Return the next decision from what is believed."""
         best = self._best()
@@ -304,7 +283,7 @@ class Governor:
         if self._upkeep.is_due(usual) and (self._state is State.HOLD or self._doubts):
             self._doubts = False
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
-        if best is not None and best not in self._measured:
+        if best is not None and best not in self._outlook.measured:
             self._looks += 1
             return self._decision(State.VERIFY, best, told or "expected to be better")
         look = self._look(best, usual.steps)
@@ -312,37 +291,16 @@ class Governor:
             self._looks += 1
             return self._decision(State.REFINE, look, "worth a look")
         self._looks = 0
-        self._held, self._holds = best, True
+        self._outlook.hold(best)
         return self._decision(State.HOLD, best, told or "within budget")
 
     def _best(self) -> int | None:
-        """Return the point that is best as believed; the held one where it is about as good."""
+        """Return the best point as planned now."""
         self._planned = self._plan.planned(self._cap.planned(self._objective), self._evidence)
-        belief, objective = self._belief, self._planned
-        baseline_w = self._evidence.baseline_power_w()
-        best = best_point(belief, objective, baseline_w)
-        held = self._held
-        if not self._holds or held == best or objective.name == "time":
-            return best
-        if held is not None and not keeps(belief, objective, held, baseline_w):
-            return best
-        exponent = TIME_EXPONENT[objective.name]
-        values = belief.objective(exponent)
-        at_held, at_best = (0.0 if each is None else values[each] for each in (held, best))
-        other, one = (best, held) if best is not None else (held, None)
-        error = belief.difference_error(exponent, one)[other]
-        return held if at_held <= at_best + HYSTERESIS + error else best
+        return self._outlook.best(self._planned)
 
     def _look(self, best: int | None, steps: int) -> int | None:
-        evidence, belief = self._evidence, self._belief
-        error = evidence.look_error(steps)
-        power_w = evidence.baseline_power_w()
-        if not self._holds and best is not None and self._lesson is None:
-            near = promising_neighbour(belief, self._planned, power_w, best, self._measured)
-            if near is not None:
-                return near
-        least = HYSTERESIS if self._holds else 0.0
-        return worth_a_look(belief, self._planned, power_w, best, error, least)
+        return self._outlook.look(self._planned, best, steps, self._lesson is None)
 
     def _decision(self, state: State, point: int | None, told: str) -> Decision:
         """Return the decision for an operating point, with what is expected of it."""
@@ -351,36 +309,15 @@ class Governor:
                 "no operating point within the constraints is better than the board's own governor"
             )
             told, notice = self._plan.told(kept)
-            return Decision(state, None, told, self._path(), notice=notice)
-        belief = self._belief
+            return Decision(state, None, told, self._asking.path, notice=notice)
+        belief = self._outlook.belief
         told, notice = self._plan.told(told)
         return Decision(
             state,
             self._points[point],
             told,
-            self._path(),
+            self._asking.path,
             -math.expm1(belief.answer.energy[point]),
             math.expm1(belief.answer.time[point]),
             notice,
         )
-
-    def _gain_error(self) -> float | None:
-        """How well the gain of what is held is known on a steady machine, else None."""
-        if self._evidence.belief is None or self._held is None or not self._evidence.is_steady:
-            return None
-        return float(self._belief.difference_error(self._exponent, None)[self._held])
-
-    @property
-    def _belief(self) -> Belief:
-        """What is believed of the points that may be chosen, once the reference is frozen."""
-        assert self._evidence.belief is not None
-        return self._evidence.belief.of([self._table.index(hz) for hz in self._points])
-
-    @property
-    def _measured(self) -> set[int]:
-        """Which of the points that may be chosen were measured."""
-        measured = {self._table[place] for place in self._evidence.measured}
-        return {point for point, hz in enumerate(self._points) if hz in measured}
-
-    def _path(self) -> tuple[str, ...]:
-        return () if self._walk is None else self._walk.path
