@@ -23,7 +23,7 @@ from orin_gov.ending import Ending
 from orin_gov.energy import EnergyTimeline
 from orin_gov.helm import Helm, Lookout, has_come
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.history import History
 from orin_gov.policy.saving import TWO_RAILS
 from orin_gov.policy.window import Window

@@ -11,7 +11,7 @@ from orin_gov.board.gpu import Gpu, Range, find_gpu
 from orin_gov.control import Control
 from orin_gov.errors import BoardError
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision, State
+from orin_gov.policy.decision import Decision, State
 from orin_gov.standstill import Standstill
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from orin_gov.observed import (
     rail_states,
     total_state,
 )
-from orin_gov.policy.governor import Decision, State
+from orin_gov.policy.decision import Decision, State
 from orin_gov.record.live import LiveFile
 from orin_gov.running import started_s
 from orin_gov.view.state import SensorState, Snapshot

@@ -12,7 +12,7 @@ from orin_gov.counts import Counts
 from orin_gov.energy import EnergyTimeline, Floats
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
-from orin_gov.policy.governor import State
+from orin_gov.policy.decision import State
 from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.workload.tracker import Step
