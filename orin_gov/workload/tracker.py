@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from orin_gov._phases import STEP
+from orin_gov._phases import BREAK, STEP
 from orin_gov.counts import Counts, counts_of, parse_kind
 from orin_gov.phases import CHECKPOINT, DATA, EVAL, FORWARD, IDLE, PHASES
 
@@ -63,7 +63,7 @@ class StepTracker:
         self.steps = 0
 
     def break_off(self) -> None:
-        """Leave out what is between the last mark and the end of a step: marks were lost there."""
+        """Leave out all from the last mark to the next end of a step: marks are missing there."""
         self._spans, self._since_ns, self._broken = [], None, True
 
     def feed(self, marks: npt.NDArray[np.void]) -> list[Step]:
@@ -77,6 +77,9 @@ class StepTracker:
             if counted := parse_kind(kind):
                 if 0 <= value < math.inf:
                     self._counts[counted] = value
+                continue
+            if kind == BREAK:
+                self.break_off()
                 continue
             if kind != STEP and not 0 <= kind < len(PHASES):
                 continue
