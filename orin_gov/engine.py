@@ -179,7 +179,6 @@ class Engine(threading.Thread):
 
     def _tick(self) -> None:
         now_ns = self.ticked_ns = time.monotonic_ns()
-        self._look_back(now_ns)
         self._seek_gpu(now_ns)
         self._lookaround.look(self.board, now_ns)
         clock_hz = self._clock_hz = self._poll(now_ns)
@@ -194,6 +193,7 @@ class Engine(threading.Thread):
             self._follow(decision, now_ns)
         self._waiting.extend(self._tracker.feed(np.frombuffer(self._ring.drain(), dtype=MARK)))
         self._see_dropped()
+        self._look_back(time.monotonic_ns())  # after what was drained, before it is judged
         while self._waiting and self._is_covered(self._waiting[0], now_ns):
             self._take_step(self._waiting.popleft())
         self._watch_time(now_ns)

@@ -113,6 +113,86 @@ def is_stopped(run: Run) -> bool:
     return psutil.Process(run.process.pid).status() == psutil.STATUS_STOPPED
 
 
+def test_without_a_processor_figures_are_right_or_unknown_and_the_board_is_put_back(
+    tmp_path: Path,
+) -> None:
+    board = Board(tmp_path / "starved")
+    busy = [sys.executable, "-c", "while True: pass"]
+    with board.governed() as run:
+        assert eventually(lambda: is_pinned(board.gpu))
+        for thread in psutil.Process(run.process.pid).threads():
+            os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
+        loops = [subprocess.Popen(busy) for _ in range(2 * (os.cpu_count() or 1))]
+        try:
+            seen = len(windows(board))
+            eventually(lambda: len(windows(board)) > seen + 1, within_s=3)  # or not: no fault
+            (board.folder / "go").touch()
+            assert eventually(lambda: limits(board.gpu) == AT_REST)
+        finally:
+            for loop in loops:
+                loop.kill()
+                loop.wait()
+        assert run.process.wait(60) == 7
+    assert are_right_or_unknown(windows(board))
+    assert "Traceback" not in run.told
+
+
+def can_mount() -> bool:
+    return subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
+
+
+needs_mounts = pytest.mark.skipif(not can_mount(), reason="only root can mount")
+
+
+@needs_mounts
+def test_on_a_read_only_sysfs_it_measures_and_says_what_would_mend_it(tmp_path: Path) -> None:
+    def read_only(words: list[str]) -> list[str]:
+        sysfs = f"'{board.root}/sys'"
+        mount = f"mount --bind {sysfs} {sysfs} && mount -o remount,ro,bind {sysfs}"
+        return ["unshare", "-m", "sh", "-c", f'{mount} && exec "$0" "$@"', *words]
+
+    board = Board(tmp_path / "container", read_only)
+    strict = command("run", "--strict", "--root", board.root, "-o", "strict", "--", board.job)
+    refused = subprocess.run(read_only(strict), cwd=tmp_path, capture_output=True, text=True)
+    assert (refused.returncode, refused.stdout) == (125, "")
+    with board.governed() as run:
+        assert eventually(lambda: len(windows(board)) > 1)
+        assert run.ends() == 7
+    for told in (refused.stderr, run.told):
+        assert "lie on a read-only file system, as in a container" in told
+        assert "docker run --privileged, or -v " in told
+    assert "the script runs on, measured but not governed" in run.told
+    assert are_right_or_unknown(windows(board))
+    assert any(each["energy_j"] is not None for each in windows(board))
+    assert limits(board.gpu) == AT_REST
+
+
+@needs_mounts
+def test_a_run_is_known_by_when_it_began_though_the_clock_was_set_since() -> None:
+    """A step of the wall clock moves the boot's time in /proc/stat, and all that is told by it."""
+    ask = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from dataclasses import replace
+from orin_gov.record.live import read_live
+from orin_gov.running import started_s
+from orin_gov.view.watching import is_alive
+from snapshots import MOMENT
+child = os.getppid()
+snapshot = replace(MOMENT, pid=child, started_s=float(sys.argv[2]), t_ns=1)
+print(is_alive(snapshot), is_alive(replace(snapshot, started_s=snapshot.started_s + 5)))
+"""
+    began_s = started_s(os.getpid())
+    words = [sys.executable, "-c", ask, str(Path(__file__).parents[1]), str(began_s)]
+    later = "sed 's/^btime .*/btime 86400/' /proc/stat > stat && mount --bind stat /proc/stat"
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f'cd "$(mktemp -d)" && {later} && exec "$0" "$@"', *words],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "True False\n", done.stderr
+
+
 def test_a_stopped_supervisor_goes_on_and_counts_no_window_of_the_stop(
     under_way: tuple[Board, Run],
 ) -> None:
@@ -212,83 +292,3 @@ def test_a_supervisor_that_is_killed_while_stopped_leaves_the_board_as_it_was(
     (board.folder / "go").touch()
     assert eventually(lambda: has_ended(run.script))
     assert (board.folder / "marker").read_text() == "finished"
-
-
-def test_without_a_processor_figures_are_right_or_unknown_and_the_board_is_put_back(
-    tmp_path: Path,
-) -> None:
-    board = Board(tmp_path / "starved")
-    busy = [sys.executable, "-c", "while True: pass"]
-    with board.governed() as run:
-        assert eventually(lambda: is_pinned(board.gpu))
-        for thread in psutil.Process(run.process.pid).threads():
-            os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
-        loops = [subprocess.Popen(busy) for _ in range(2 * (os.cpu_count() or 1))]
-        try:
-            seen = len(windows(board))
-            eventually(lambda: len(windows(board)) > seen + 1, within_s=3)  # or not: no fault
-            (board.folder / "go").touch()
-            assert eventually(lambda: limits(board.gpu) == AT_REST)
-        finally:
-            for loop in loops:
-                loop.kill()
-                loop.wait()
-        assert run.process.wait(60) == 7
-    assert are_right_or_unknown(windows(board))
-    assert "Traceback" not in run.told
-
-
-def can_mount() -> bool:
-    return subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
-
-
-needs_mounts = pytest.mark.skipif(not can_mount(), reason="only root can mount")
-
-
-@needs_mounts
-def test_on_a_read_only_sysfs_it_measures_and_says_what_would_mend_it(tmp_path: Path) -> None:
-    def read_only(words: list[str]) -> list[str]:
-        sysfs = f"'{board.root}/sys'"
-        mount = f"mount --bind {sysfs} {sysfs} && mount -o remount,ro,bind {sysfs}"
-        return ["unshare", "-m", "sh", "-c", f'{mount} && exec "$0" "$@"', *words]
-
-    board = Board(tmp_path / "container", read_only)
-    strict = command("run", "--strict", "--root", board.root, "-o", "strict", "--", board.job)
-    refused = subprocess.run(read_only(strict), cwd=tmp_path, capture_output=True, text=True)
-    assert (refused.returncode, refused.stdout) == (125, "")
-    with board.governed() as run:
-        assert eventually(lambda: len(windows(board)) > 1)
-        assert run.ends() == 7
-    for told in (refused.stderr, run.told):
-        assert "lie on a read-only file system, as in a container" in told
-        assert "docker run --privileged, or -v " in told
-    assert "the script runs on, measured but not governed" in run.told
-    assert are_right_or_unknown(windows(board))
-    assert any(each["energy_j"] is not None for each in windows(board))
-    assert limits(board.gpu) == AT_REST
-
-
-@needs_mounts
-def test_a_run_is_known_by_when_it_began_though_the_clock_was_set_since() -> None:
-    """A step of the wall clock moves the boot's time in /proc/stat, and all that is told by it."""
-    ask = """
-import os, sys
-sys.path.insert(0, sys.argv[1])
-from dataclasses import replace
-from orin_gov.record.live import read_live
-from orin_gov.running import started_s
-from orin_gov.view.watching import is_alive
-from snapshots import MOMENT
-child = os.getppid()
-snapshot = replace(MOMENT, pid=child, started_s=float(sys.argv[2]), t_ns=1)
-print(is_alive(snapshot), is_alive(replace(snapshot, started_s=snapshot.started_s + 5)))
-"""
-    began_s = started_s(os.getpid())
-    words = [sys.executable, "-c", ask, str(Path(__file__).parents[1]), str(began_s)]
-    later = "sed 's/^btime .*/btime 86400/' /proc/stat > stat && mount --bind stat /proc/stat"
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", f'cd "$(mktemp -d)" && {later} && exec "$0" "$@"', *words],
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "True False\n", done.stderr
