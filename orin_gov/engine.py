@@ -19,6 +19,7 @@ from orin_gov._sampler import Sampler, Samples
 from orin_gov.board.conditions import read_over_current
 from orin_gov.board.probe import Board
 from orin_gov.disturbances import Disturbances
+from orin_gov.ending import Ending
 from orin_gov.energy import EnergyTimeline
 from orin_gov.helm import Helm, Lookout, has_come
 from orin_gov.policy.decider import Decider
@@ -28,6 +29,7 @@ from orin_gov.policy.saving import TWO_RAILS
 from orin_gov.policy.window import Progress, Window
 from orin_gov.record.writer import RunWriter
 from orin_gov.sight import Sight
+from orin_gov.standstill import STOOD_NS, Standstill
 from orin_gov.surroundings import Lookaround
 from orin_gov.windows import Epoch, MeasuredStep, WindowBuilder, measure_step
 from orin_gov.workload.tracker import MARK, Step, StepTracker
@@ -41,6 +43,9 @@ SENSOR_PATIENCE_NS = 1_000_000_000
 QUIET_START_NS = 30_000_000_000
 """A script that could mark its steps is judged by time alone after this long without a mark."""
 
+
+PAUSES_TOLD = 20
+"""A run on a machine that is suspended every night has more; they are all alike."""
 
 KEPT_WHOLE = 4
 """Epochs of which all is kept in memory; the run directory has the rest."""
@@ -152,12 +157,14 @@ class Engine(threading.Thread):
         self._decision = governor.first()
         self.sight = Sight(self._decision)
         self._stepped = stepped
-        self._ending = threading.Event()
+        self._ending = Ending()
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
         self._clock_hz: int | None = None
         self.watch: Callable[[Samples, int | None], None] = lambda samples, clock_hz: None
         self._events: Mapping[str, int | None] = {}
         self._disturbances = Disturbances(board.root, board.gpu, self._started_ns)
+        self._standstill = Standstill(self._started_ns)
+        self._pauses = self._dropped = 0
 
     def finish(self, timeout_s: float = 5.0) -> bool:
         """Take in what is still to be measured and end the thread; True when it ended."""
@@ -181,6 +188,7 @@ class Engine(threading.Thread):
 
     def _tick(self) -> None:
         now_ns = self.ticked_ns = time.monotonic_ns()
+        self._look_back(now_ns)
         self._seek_gpu(now_ns)
         self._lookaround.look(self.board, now_ns)
         clock_hz = self._clock_hz = self._poll(now_ns)
@@ -193,17 +201,35 @@ class Engine(threading.Thread):
         self._see_transitions()
         if decision := self._helm.look(now_ns):
             self._follow(decision, now_ns)
-        marks = np.frombuffer(self._ring.drain(), dtype=MARK)
-        self._waiting.extend(self._tracker.feed(marks))
+        self._waiting.extend(self._tracker.feed(np.frombuffer(self._ring.drain(), dtype=MARK)))
+        self._see_dropped()
         while self._waiting and self._is_covered(self._waiting[0], now_ns):
             self._take_step(self._waiting.popleft())
         self._watch_time(now_ns)
+
+    def _look_back(self, now_ns: int) -> None:
+        """Begin anew after a pause: the window that it falls into was not measured."""
+        pause = self._standstill.look(now_ns)
+        if pause is None:
+            return
+        self._builder.begin_again(now_ns)
+        renewed = pause.suspended and self._helm.renew()
+        self._pauses += 1
+        if self._pauses <= PAUSES_TOLD:
+            then = "; the GPU had forgotten its limits, they were written again" if renewed else ""
+            self._helm.note(f"{pause.told}: the window around it does not count{then}")
+
+    def _see_dropped(self) -> None:
+        """Forget the step under way where marks were dropped: the ring is full while we stop."""
+        dropped, self._dropped = self._dropped, self._ring.dropped
+        if self._dropped > dropped:
+            self._tracker.break_off()
 
     def _poll(self, now_ns: int) -> int | None:
         gpu = self.board.gpu
         clock_hz = gpu.read_frequency_hz() if gpu else None
         load = gpu.read_load() if gpu else None
-        if clock_hz is not None:
+        if clock_hz is not None and now_ns - self._polled_ns < STOOD_NS:
             self.tally.clock_s[clock_hz] += (now_ns - self._polled_ns) * 1e-9  # type: ignore[assignment]
         self._polled_ns = now_ns
         self._builder.poll(now_ns, clock_hz, load)

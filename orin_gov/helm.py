@@ -75,6 +75,13 @@ class Helm:
         """Add a warning."""
         self._warnings.append(told)
 
+    def renew(self) -> bool:
+        """Ask again for what a GPU has forgotten that was suspended; tell whether it had."""
+        try:
+            return self._control is not None and self._control.renew()
+        except BoardError:
+            return False  # `look` finds it out as well, and says so
+
     def request(self, target_hz: int | None, clock_hz: int | None) -> Decision | None:
         """Ask for an operating point, or with None for the board's range; `clock_hz` is now's.
 

@@ -39,6 +39,7 @@ from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.running import announced
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
+from orin_gov.standstill import Standstill
 from orin_gov.view.lines import print_end, print_epoch, print_start, print_warning
 from orin_gov.view.live import LiveView, live_view
 from orin_gov.virtual.launch import BOARDS, VirtualBoard
@@ -172,6 +173,8 @@ class _Run:
         self._lookout = Lookout(board.root, take)
         self._view = view
         self._warned = False
+        self._stood_until_ns = time.monotonic_ns()
+        self._standstill = Standstill(self._stood_until_ns)
 
     def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool, meter: Meter) -> int:
         """Measure and govern until the workload ends; put the board back; sum up."""
@@ -244,7 +247,10 @@ class _Run:
     def _look_after(self, engine: Engine) -> None:
         if self._view is not None:
             self._view.tend()
-        stalled = time.monotonic_ns() - engine.ticked_ns > STALLED_NS
+        now_ns = time.monotonic_ns()
+        if self._standstill.look(now_ns):  # then the engine stood still as well
+            self._stood_until_ns = now_ns
+        stalled = now_ns - max(engine.ticked_ns, self._stood_until_ns) > STALLED_NS
         if (stalled or not engine.is_alive()) and not self._warned:
             # A fault of ours (its traceback is on stderr), or a file that hangs, must not cost the
             # user the training.

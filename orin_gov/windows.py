@@ -167,11 +167,19 @@ class WindowBuilder:
         """
         self.target_hz = target_hz
         self._epoch = self._usual.during(state)
+        self._begin(not_before_ns)
+
+    def _begin(self, not_before_ns: int | None) -> None:
         self._not_before_ns = not_before_ns
         self._steps: list[MeasuredStep] = []
         self._telemetry = _Telemetry()
         # The first reading stands for the time since the window began: there may be only one.
         self._telemetry_ns = not_before_ns or None
+
+    def begin_again(self, now_ns: int) -> None:
+        """Start the window anew, as what went before `now_ns` was not measured."""
+        if self._not_before_ns is not None:
+            self._begin(max(now_ns, self._not_before_ns))
 
     def poll(self, now_ns: int, clock_hz: int | None, load: float | None) -> None:
         """Add one reading of the clock and the load."""

@@ -37,8 +37,8 @@ def keeps(belief: Belief, objective: Objective, point: int, baseline_w: float | 
     return time <= math.log1p(objective.max_slowdown) and cool
 
 
-def over_cap(objective: Objective, point: int, window: Window) -> str:
+def over_cap(objective: Objective, is_lowest: bool, window: Window) -> str:
     """Return in words by how much the window's power lies over the cap."""
     power_w, cap_w = objective.power_of(window), objective.power_cap_w
-    lowest = " at the lowest operating point" if point == 0 else ""
+    lowest = " at the lowest operating point" if is_lowest else ""
     return f"{power_w:.1f} W, over the cap of {cap_w:.1f} W{lowest}"

@@ -82,17 +82,26 @@ class Marker:
         if not ring.claim():
             self._outermost.release()
             return False
-        self._mark(ring, phase)
-        self._phase, self._entered_ns = phase, time.monotonic_ns()
+        entered = False
+        try:
+            self._mark(ring, phase)
+            self._phase, self._entered_ns = phase, time.monotonic_ns()
+            entered = True
+        finally:
+            # The script's own signal handlers run here as anywhere, and may raise.
+            if not entered:
+                self._outermost.release()
         return True
 
     def leave(self) -> None:
         """End the phase that `enter` began."""
-        if self._phase in COMPUTING:
-            self._busy_ns += time.monotonic_ns() - self._entered_ns
-        if self._ring is not None:
-            self._mark(self._ring, IDLE)
-        self._outermost.release()
+        try:
+            if self._phase in COMPUTING:
+                self._busy_ns += time.monotonic_ns() - self._entered_ns
+            if self._ring is not None:
+                self._mark(self._ring, IDLE)
+        finally:
+            self._outermost.release()
 
     def _mark(self, ring: PhaseRing, phase: int) -> None:
         if self._edges is None:

@@ -59,7 +59,12 @@ class StepTracker:
         self._phase = IDLE
         self._since_ns: int | None = None
         self._counts: dict[tuple[int, int], float] = {}
+        self._broken = False
         self.steps = 0
+
+    def break_off(self) -> None:
+        """Leave out what is between the last mark and the end of a step: marks were lost there."""
+        self._spans, self._since_ns, self._broken = [], None, True
 
     def feed(self, marks: npt.NDArray[np.void]) -> list[Step]:
         """Take marks (dtype MARK) and return the steps they complete.
@@ -97,8 +102,9 @@ class StepTracker:
     def _finish(self, work: float | None) -> Step | None:
         spans = step_spans(self._spans, first=self.steps == 0)
         counts = counts_of(self._counts, work)
+        broken, self._broken = self._broken, False
         self._spans, self._counts = [], {}
-        if not spans:
+        if broken or not spans:
             return None
         step = Step(self.steps, tuple(spans), work, counts)
         self.steps += 1
