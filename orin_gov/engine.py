@@ -26,7 +26,7 @@ from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.history import History
 from orin_gov.policy.saving import TWO_RAILS
-from orin_gov.policy.window import Window
+from orin_gov.policy.window import Progress, Window
 from orin_gov.record.writer import RunWriter
 from orin_gov.sight import Sight
 from orin_gov.standstill import STOOD_NS, Standstill
@@ -94,6 +94,15 @@ class Tally:
         if measured.energy_j is not None:
             self.steps_with_energy += 1
             self.step_energy_j += measured.energy_j
+
+    def progress(self, elapsed_s: float, spent_j: float | None) -> Progress:
+        """Return what the run has come to, `elapsed_s` after its start."""
+        energy_j = (
+            self.step_energy_j / self.steps_with_energy * self.steps
+            if self.steps_with_energy
+            else None
+        )
+        return Progress(self.steps, self.step_time_s, elapsed_s, energy_j, spent_j)
 
 
 def _compared_part(record: EpochRecord) -> EpochRecord:
@@ -269,9 +278,13 @@ class Engine(threading.Thread):
         window = self._mark(window)
         surroundings = self._lookaround.surroundings(self.board, self._helm.limits_hz)
         window = self._history.complete(window, surroundings)
+        elapsed_s = (window.end_ns - self._started_ns) * 1e-9
+        window = replace(window, progress=self.tally.progress(elapsed_s, self.spent_j()))
         outcome = self._governor.outcome(window)
         measured_in = self._decision.state
         decision = self._helm.respect_others() or self._governor.decide(window)
+        if decision.notice:
+            self.tally.warnings.append(decision.notice)
         number, events = len(self.tally.epochs), self._count_events()
         record = EpochRecord(number, measured_in, window, outcome, decision, events)
         self.tally.add_epoch(record)
@@ -279,6 +292,11 @@ class Engine(threading.Thread):
         self._follow(decision, window.end_ns)
         self._writer.decision(as_json(record))
         self._tell(record)
+
+    def spent_j(self) -> float | None:
+        """Return the module's energy since the start; None where a rail of it is not measured."""
+        rails = [rail.label for rail in self.board.rails]
+        return self.sight.module_energy_j(rails, self.board.total_rails)
 
     def _mark(self, window: Window) -> Window:
         """Return the window with what disturbed it; the one before is told of late."""
