@@ -214,11 +214,11 @@ class Engine(threading.Thread):
         if pause is None:
             return
         self._builder.begin_again(now_ns)
-        renewed = pause.suspended and self._helm.renew()
+        if pause.suspended:
+            self._helm.wake(now_ns)
         self._pauses += 1
         if self._pauses <= PAUSES_TOLD:
-            then = "; the GPU had forgotten its limits, they were written again" if renewed else ""
-            self._helm.note(f"{pause.told}: the window around it does not count{then}")
+            self._helm.note(f"{pause.told}: the window around it does not count")
 
     def _see_dropped(self) -> None:
         """Forget the step under way where marks were dropped: the ring is full while we stop."""
