@@ -1,10 +1,13 @@
-"""What orin_gov costs a script that it only watches, and what `orin-gov --help` costs.
+"""What orin_gov costs a script that it only watches, and what itself takes of a processor.
 
 Steps of the encoder example with and without hooks and supervisor (`--dry-run`, rails read at
-200 Hz from a tree of plain files), interleaved in one process; see bench/encoder_steps.py.
+200 Hz from a tree of plain files), interleaved in one process; see bench/encoder_steps.py. Then the
+supervisor's and the live view's share of one core while they govern (bench/_supervisor.py), and how
+much longer than Python `orin-gov --help` takes. `load` is what else ran: the mean of a minute.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,12 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
+from bench import _supervisor
 from bench._figures import Figure, median_figure, parser, publish
 from orin_gov.virtual.plant import load_board
 from orin_gov.virtual.tree import build_tree
 
 ROUNDS = 40
 STARTS = 40
+WINDOWS, WINDOW_S = 6, 10.0
 
 
 def step_figures(rounds: int) -> list[Figure]:
@@ -60,8 +65,16 @@ def help_figure(starts: int) -> Figure:
 def main() -> int:
     arguments = parser(__doc__)
     arguments.add_argument("--rounds", type=int, default=ROUNDS, help="of steps")
+    arguments.add_argument(
+        "--windows", type=int, default=WINDOWS, help=f"of {WINDOW_S:.0f} s, to weigh the supervisor"
+    )
     options = arguments.parse_args()
-    figures = [*step_figures(options.rounds), help_figure(STARTS)]
+    figures = [
+        *step_figures(options.rounds),
+        *_supervisor.figures(options.windows, WINDOW_S),
+        help_figure(STARTS),
+        Figure("load", os.getloadavg()[0], "", 1),
+    ]
     return publish("overhead", "no board: this machine's own time", figures, options.json)
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from orin_gov.board.files import read_int, read_text
+from orin_gov.board.files import read_int, read_ints, read_texts
 from orin_gov.board.gpu import Gpu
 from orin_gov.board.nvpmodel import PowerMode, read_power_mode
 
@@ -64,11 +64,13 @@ def read_conditions(root: Path, gpu: Gpu | None) -> Conditions:
 def read_temperatures(root: Path) -> dict[str, float | None]:
     """Return degrees Celsius by zone (`cpu`, `gpu`, `tj` ...); None where one is switched off."""
     found: dict[str, float | None] = {}
-    for zone in sorted((root / "sys/class/thermal").glob("thermal_zone*")):
-        kind = read_text(zone / "type")
+    zones = sorted((root / "sys/class/thermal").glob("thermal_zone*"))
+    kinds = read_texts([zone / "type" for zone in zones])
+    values = read_ints([zone / "temp" for zone in zones])
+    for kind, value in zip(kinds, values, strict=True):
         if kind and kind not in NOT_MEASURED:
             match = ZONE.fullmatch(kind)
-            found[(match[1] if match else kind).lower()[:64]] = celsius(read_int(zone / "temp"))
+            found[(match[1] if match else kind).lower()[:64]] = celsius(value)
     return found
 
 
@@ -77,15 +79,26 @@ def read_over_current(root: Path) -> dict[str, int | None]:
 
     The clock is about halved for a millisecond at each, and cur_freq does not show it.
     """
-    for hwmon in sorted((root / "sys/class/hwmon").glob("hwmon*")):
-        if read_text(hwmon / "name") == OVER_CURRENT:
-            counters = sorted(hwmon.glob("oc*_event_cnt"))
+    return read_counters(find_counters(root))
+
+
+def find_counters(root: Path) -> dict[str, Path]:
+    """Return the files of the over-current counters by name."""
+    folders = sorted((root / "sys/class/hwmon").glob("hwmon*"))
+    for hwmon, name in zip(folders, read_texts([each / "name" for each in folders]), strict=True):
+        if name == OVER_CURRENT:
             return {
-                f"oc{match[1]}": _not_negative(read_int(file))
-                for file in counters
+                f"oc{match[1]}": file
+                for file in sorted(hwmon.glob("oc*_event_cnt"))
                 if (match := COUNTER.fullmatch(file.name))
             }
     return {}
+
+
+def read_counters(counters: Mapping[str, Path]) -> dict[str, int | None]:
+    """Return what the counters stand at."""
+    values = map(_not_negative, read_ints([*counters.values()]))
+    return dict(zip(counters, values, strict=True))
 
 
 def is_cooled(root: Path, gpu: Gpu) -> bool:
@@ -94,11 +107,14 @@ def is_cooled(root: Path, gpu: Gpu) -> bool:
     Its cap shows in max_freq like anyone's, but is a request of its own, and lifts itself: it must
     not be taken for the cap to put back.
     """
-    for device in sorted((root / "sys/class/thermal").glob("cooling_device*")):
-        match = COOLING.fullmatch(read_text(device / "type") or "")
-        if match and match[1] in gpu.directory.parts and (read_int(device / "cur_state") or 0) > 0:
-            return True
-    return False
+    devices = sorted((root / "sys/class/thermal").glob("cooling_device*"))
+    kinds = read_texts([device / "type" for device in devices])
+    ours = [
+        device / "cur_state"
+        for device, kind in zip(devices, kinds, strict=True)
+        if (match := COOLING.fullmatch(kind or "")) and match[1] in gpu.directory.parts
+    ]
+    return any((state or 0) > 0 for state in read_ints(ours))
 
 
 def celsius(milli: int | None) -> float | None:

@@ -9,6 +9,7 @@ import os
 import pwd
 import re
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 PATIENCE_S = 1.0
@@ -27,31 +28,59 @@ def read_bytes(path: Path) -> bytes:
     Raises:
         OSError: it cannot be read; TimeoutError where it does not answer.
     """
-    earlier = _hanging.get(path)
-    if earlier is None or not earlier.is_alive():
-        found: list[bytes | OSError] = []
-        # A thread of its own, gone before we return: a hung read can be left, never interrupted.
-        thread = threading.Thread(target=_read_into, args=(path, found), daemon=True)
-        thread.start()
+    found = read_each([path])[0]
+    if isinstance(found, OSError):
+        raise found
+    return found
+
+
+def read_each(paths: Sequence[Path]) -> list[bytes | OSError]:
+    """Return what `read_bytes` returns or raises for each file; all for the cost of one."""
+    found: list[bytes | OSError] = []
+    while len(found) < len(paths):
+        found += _read_some(paths[len(found) :])
+    return found
+
+
+def _read_some(paths: Sequence[Path]) -> list[bytes | OSError]:
+    """Read the files in order, to the end or to the first that hangs."""
+    found: list[bytes | OSError] = []
+    # A thread of its own, gone before we return: a hung read can be left, never interrupted.
+    thread = threading.Thread(target=_read_into, args=(paths, found), daemon=True)
+    thread.start()
+    before = -1
+    while thread.is_alive() and before < len(found):
+        before = len(found)
         thread.join(PATIENCE_S)
-        if found and isinstance(found[0], OSError):
-            raise found[0]
-        if found and isinstance(found[0], bytes):
-            return found[0]
-        _hanging[path] = thread
-    raise TimeoutError(errno.ETIMEDOUT, "does not answer", str(path))
+    read = found[:]
+    if len(read) < len(paths):
+        _hanging[paths[len(read)]] = thread
+        read.append(_silence(paths[len(read)]))
+    return read
 
 
-def _read_into(path: Path, found: list[bytes | OSError]) -> None:
+def _read_into(paths: Sequence[Path], found: list[bytes | OSError]) -> None:
+    for path in paths:
+        found.append(_attempt(path))
+
+
+def _attempt(path: Path) -> bytes | OSError:
+    earlier = _hanging.get(path)
+    if earlier is not None and earlier.is_alive():
+        return _silence(path)
     try:
-        found.append(_read(path))
+        return _read(path)
     except OSError as error:
-        found.append(error)
+        return error
     except ValueError as error:  # a NUL in the path
-        found.append(OSError(errno.EINVAL, str(error), str(path)))
+        return OSError(errno.EINVAL, str(error), str(path))
 
 
-def _read(path: Path) -> bytes:
+def _silence(path: Path) -> OSError:
+    return TimeoutError(errno.ETIMEDOUT, "does not answer", str(path))
+
+
+def _read(path: Path | str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, LONGEST)
@@ -61,21 +90,32 @@ def _read(path: Path) -> bytes:
 
 def read_text(path: Path) -> str | None:
     """Return the file's text without NULs and outer blanks, or None where it cannot be read."""
-    try:
-        return read_bytes(path).replace(b"\0", b" ").decode("utf-8", "replace").strip()
-    except OSError:
-        return None
+    return read_texts([path])[0]
+
+
+def read_texts(paths: Sequence[Path]) -> list[str | None]:
+    """Return what `read_text` returns for each file; all for the cost of one."""
+    return [
+        None
+        if isinstance(content, OSError)
+        else content.replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        for content in read_each(paths)
+    ]
 
 
 def read_int(path: Path) -> int | None:
     """Return the file's single integer of 64 bits, or None where there is none to be read."""
-    try:
-        return parse_int(read_bytes(path))
-    except OSError:
-        return None
+    return read_ints([path])[0]
 
 
-def read_now(path: Path) -> int | None:
+def read_ints(paths: Sequence[Path]) -> list[int | None]:
+    """Return what `read_int` returns for each file; all for the cost of one."""
+    return [
+        None if isinstance(content, OSError) else parse_int(content) for content in read_each(paths)
+    ]
+
+
+def read_now(path: Path | str) -> int | None:
     """Return as `read_int` does, but wait for a file that hangs; a fifth of the cost."""
     try:
         return parse_int(_read(path))

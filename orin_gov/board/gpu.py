@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from orin_gov.board.files import fault, parse_int, read_int, read_now, read_text
+from orin_gov.board.files import fault, parse_int, read_int, read_ints, read_now, read_text
 from orin_gov.errors import BoardError
 
 GPU_NODE_NAMES = frozenset({"gv11b", "gp10b", "ga10b", "gb10b", "gpu"})
@@ -44,8 +44,9 @@ class Gpu:
         Raises:
             BoardError: a limit cannot be read.
         """
-        max_hz = _read_settled(self.directory / "max_freq")
-        return Range(min(_read_settled(self.directory / "min_freq"), max_hz), max_hz)
+        files = [self.directory / "max_freq", self.directory / "min_freq"]
+        max_hz, min_hz = map(_settled, files, read_ints(files))
+        return Range(min(min_hz, max_hz), max_hz)
 
     def points(self, limits: Range) -> tuple[int, ...]:
         """Return the clocks of the table within `limits`: what a governor may choose from."""
@@ -53,7 +54,7 @@ class Gpu:
 
     def read_frequency_hz(self) -> int | None:
         """Return the current clock in Hz, or None where it cannot be read."""
-        clock_hz = read_now(self.directory / "cur_freq")
+        clock_hz = read_now(f"{self.directory}/cur_freq")
         return clock_hz if clock_hz is not None and clock_hz >= 0 else None
 
     def read_load(self) -> float | None:
@@ -94,11 +95,13 @@ def _load_file(root: Path, directory: Path) -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
-def _read_settled(path: Path) -> int:
+def _settled(path: Path, value: int | None) -> int:
+    """Return the `value` that was read of a limit, read again for a moment where it is none."""
     deadline = time.monotonic() + READ_AGAIN_S
-    while (value := read_int(path)) is None or value < 0:
+    while value is None or value < 0:
         if time.monotonic() > deadline:
             held = f"{path} holds {read_text(path)!r}, expected a frequency in Hz"
             raise BoardError(fault(path) or held)
         time.sleep(0.001)
+        value = read_int(path)
     return value

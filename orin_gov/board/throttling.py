@@ -12,9 +12,10 @@ from orin_gov.board.conditions import (
     NOT_MEASURED,
     ZONE,
     celsius,
-    read_over_current,
+    find_counters,
+    read_counters,
 )
-from orin_gov.board.files import read_int, read_text
+from orin_gov.board.files import read_int, read_ints, read_text
 from orin_gov.board.gpu import Gpu
 
 ACTS = frozenset({"passive", "hot", "critical"})
@@ -37,22 +38,25 @@ class Throttling:
         self._root = root
         self._zones = _find_zones(root)
         self._cooling = _find_cooling(root, gpu) if gpu else []
-        self._events = read_over_current(root)
+        self._counters = find_counters(root)
+        self._events = read_counters(self._counters)
 
     def heat(self) -> str | None:
         """Return in words what is too hot now, or None."""
-        for file in self._cooling:
-            if (read_int(file) or 0) > 0:
-                return "the GPU is being cooled, its clock capped"
-        for zone in self._zones:
-            now_c = celsius(read_int(zone.file))
+        values = read_ints([*self._cooling, *(zone.file for zone in self._zones)])
+        if any((state or 0) > 0 for state in values[: len(self._cooling)]):
+            return "the GPU is being cooled, its clock capped"
+        for zone, value in zip(self._zones, values[len(self._cooling) :], strict=True):
+            now_c = celsius(value)
             if now_c is not None and now_c >= zone.trip_c:
                 return f"{zone.name} has {now_c:.0f} deg C, its limit is {zone.trip_c:.0f}"
         return None
 
     def events(self) -> Mapping[str, int]:
         """Return the over-current events since the last call, by counter that has moved."""
-        before, self._events = self._events, read_over_current(self._root)
+        before, self._events = self._events, read_counters(self._counters)
+        if None in self._events.values():  # a chip that comes back has another number
+            self._counters = find_counters(self._root)
         return {
             name: now - was
             for name, now in self._events.items()

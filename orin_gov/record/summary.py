@@ -10,7 +10,7 @@ from orin_gov._actuator import Transition
 from orin_gov._sampler import RailQuality
 from orin_gov.board.probe import Board
 from orin_gov.engine import EpochRecord, Tally
-from orin_gov.policy.governor import State
+from orin_gov.policy.decision import State
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.saving import (
     AgainstTop,

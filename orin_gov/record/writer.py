@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orin_gov._sampler import Samples
@@ -105,22 +106,23 @@ class RunWriter:
 
     def samples(self, samples: Samples, clock_hz: int | None) -> None:
         """Record mean power by rail, about every 50 ms, from the energy integral."""
-        for t_ns, power_w, energy_j, missing_ns in zip(
-            samples.t_ns.tolist(),
-            samples.power_w,
-            samples.energy_j,
-            samples.missing_ns,
-            strict=True,
-        ):
-            if self._last and t_ns - self._last[0] < GRID_NS:
-                continue
+        t_ns = samples.t_ns
+        index = self._due(t_ns)
+        while index < len(t_ns):
             # A rail's sum is up to date only where it was read.
-            at = (t_ns, np.where(np.isnan(power_w), np.nan, energy_j), missing_ns)
+            read = ~np.isnan(samples.power_w[index])
+            energy_j = np.where(read, samples.energy_j[index], np.nan)
+            at = (int(t_ns[index]), energy_j, samples.missing_ns[index])
             if self._last:
                 columns = zip(self._rails, _mean_power_w(self._last, at).tolist(), strict=True)
                 row = {f"power_{rail}_w": known(mean_w) for rail, mean_w in columns}
-                self._attempt(self._samples.append, {"t_ns": t_ns, "clock_hz": clock_hz, **row})
+                self._attempt(self._samples.append, {"t_ns": at[0], "clock_hz": clock_hz, **row})
             self._last = at
+            index = self._due(t_ns)
+
+    def _due(self, t_ns: npt.NDArray[np.int64]) -> int:
+        """Return the index of the next sweep that is recorded, or beyond the last one."""
+        return int(np.searchsorted(t_ns, self._last[0] + GRID_NS)) if self._last else 0
 
     def reading(self, t_ns: int, clock_hz: int | None, power_w: Mapping[str, float]) -> None:
         """Record one reading of another tool's as it stands; a rail that it lacks is missing."""

@@ -1,7 +1,7 @@
 """One moment of a run, as the live view and `orin-gov top` draw it: plain values, SI units."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from orin_gov.errors import RunDirectoryError
@@ -46,7 +46,7 @@ class SensorState:
 class Snapshot:
     """Everything the view draws. Missing is None; shares are of 1; `t_ns` is CLOCK_MONOTONIC.
 
-    `pid` and `started_s` (since the epoch, as psutil tells it) name the supervisor. The clock's
+    `pid` and `started_s` (since the boot) name the supervisor. The clock's
     `floor_hz` and `cap_hz` are the board's own limits, not what is written while governing.
     """
 
@@ -85,7 +85,15 @@ class Snapshot:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, with the version that `from_json` expects."""
-        return {"version": VERSION, **asdict(self)}
+        # vars, where asdict would copy every list and number: this is done all day long.
+        return {
+            "version": VERSION,
+            **vars(self),
+            "total": vars(self.total),
+            "rails": {name: vars(rail) for name, rail in self.rails.items()},
+            "effect": self.effect and vars(self.effect),
+            "sensors": vars(self.sensors),
+        }
 
 
 def from_json(content: object, source: str) -> Snapshot:

@@ -21,7 +21,16 @@ from trees import board_names, eventually, limits, plant
 
 from orin_gov.board import files
 from orin_gov.board.conditions import is_cooled, read_conditions
-from orin_gov.board.files import fault, parse_int, read_bytes, read_int, read_now, read_text
+from orin_gov.board.files import (
+    fault,
+    parse_int,
+    read_bytes,
+    read_int,
+    read_ints,
+    read_now,
+    read_text,
+    read_texts,
+)
 from orin_gov.board.gpu import Range
 from orin_gov.board.probe import Board, open_board
 from orin_gov.control import take_control
@@ -122,6 +131,20 @@ def test_a_file_that_hangs_is_left_after_a_while_and_then_at_once(
         assert read_text(path) is None  # known to hang: not waited for again
     path.write_text("7\n")
     assert eventually(lambda: read_int(path) == 7)
+
+
+def test_files_that_hang_cost_the_others_nothing(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(files, "PATIENCE_S", 0.05)
+    paths = [tmp_path / f"temp{number}" for number in range(5)]
+    for number, path in enumerate(paths):
+        path.write_text(f"{number}\n")
+    paths[4].unlink()
+    with hanging(paths[1]), hanging(paths[3]):
+        assert read_ints(paths) == [0, None, 2, None, None]
+        monkeypatch.setattr(files, "PATIENCE_S", 60.0)
+        assert read_ints(paths) == [0, None, 2, None, None]  # known to hang: not waited for again
+        assert read_texts([*reversed(paths)]) == [None, None, "2", None, "0"]
+    assert read_ints([]) == []
 
 
 def test_of_a_long_file_the_begin_is_read(tmp_path: Path) -> None:

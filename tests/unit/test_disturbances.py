@@ -9,7 +9,7 @@ from orin_gov.board.gpu import Gpu, find_gpu
 from orin_gov.board.throttling import Throttling
 from orin_gov.disturbances import CHRONIC, Disturbances
 from orin_gov.engine import EpochRecord
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.record.summary import split_windows
 

@@ -4,7 +4,7 @@ import time
 import tracemalloc
 
 from orin_gov.engine import KEPT_WHOLE, EpochRecord, Tally
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.saving import relative_to_baseline
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.record.summary import split_windows
