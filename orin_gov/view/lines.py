@@ -15,7 +15,7 @@ from orin_gov.policy.governor import Decision
 from orin_gov.policy.objective import Objective
 
 if TYPE_CHECKING:
-    from orin_gov.engine import EpochRecord
+    from orin_gov.tally import EpochRecord
 
 NAME = "orin-gov"
 LABEL_WIDTH = 10

@@ -10,6 +10,10 @@ from orin_gov._phases import STEP
 from orin_gov.counts import Counts, counts_of, parse_kind
 from orin_gov.phases import CHECKPOINT, DATA, EVAL, FORWARD, IDLE, PHASES
 
+MOST_SPANS = 100_000
+"""A script that never steps, say one that answers for days, is not remembered for ever: after so
+many spans the step they might have led up to is given up."""
+
 MARK = np.dtype([("t_ns", "<i8"), ("kind", "<i8"), ("value", "<f8")])
 """One record of the phase ring."""
 
@@ -59,6 +63,7 @@ class StepTracker:
         self._phase = IDLE
         self._since_ns: int | None = None
         self._counts: dict[tuple[int, int], float] = {}
+        self._given_up = False
         self.steps = 0
 
     def feed(self, marks: npt.NDArray[np.void]) -> list[Step]:
@@ -91,13 +96,15 @@ class StepTracker:
                 return False
             if t_ns > self._since_ns:
                 self._spans.append(Span(self._phase, self._since_ns, t_ns))
+            if len(self._spans) > MOST_SPANS:
+                self._spans, self._given_up = [], True
         self._since_ns = t_ns
         return True
 
     def _finish(self, work: float | None) -> Step | None:
-        spans = step_spans(self._spans, first=self.steps == 0)
+        spans = [] if self._given_up else step_spans(self._spans, first=self.steps == 0)
         counts = counts_of(self._counts, work)
-        self._spans, self._counts = [], {}
+        self._spans, self._counts, self._given_up = [], {}, False
         if not spans:
             return None
         step = Step(self.steps, tuple(spans), work, counts)

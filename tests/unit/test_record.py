@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from runs import tally_of
 
 from orin_gov._sampler import Samples
-from orin_gov.engine import EpochRecord
 from orin_gov.errors import RunDirectoryError
 from orin_gov.phases import BACKWARD, FORWARD, PHASES
 from orin_gov.policy.governor import Decision, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.record.reader import read_decisions, read_manifest, read_summary
-from orin_gov.record.summary import split_windows
 from orin_gov.record.tables import read_table
 from orin_gov.record.writer import GRID_NS, RunWriter, create_run_directory
+from orin_gov.tally import EpochRecord
 from orin_gov.windows import MeasuredStep
 from orin_gov.workload.tracker import Span, Step
 
@@ -261,10 +261,10 @@ def test_windows_under_a_target_are_governed_and_warm_up_is_in_neither_side() ->
         epoch(4, State.BASELINE, None),
         epoch(5, State.FALLBACK, None),
     ]
-    governed, baseline = split_windows(epochs)
+    governed, baseline = tally_of(epochs).windows()
     assert [window.start_ns for window in governed] == [2, 3]
     assert [window.start_ns for window in baseline] == [1, 4, 5]
-    assert split_windows([]) == ([], [])
+    assert tally_of([]).windows() == ([], [])
 
 
 def test_windows_that_count_their_work_otherwise_are_not_compared() -> None:
@@ -274,7 +274,7 @@ def test_windows_that_count_their_work_otherwise_are_not_compared() -> None:
         epoch(2, State.BASELINE, None),
         epoch(3, State.HOLD, 918),
     ]
-    governed, baseline = split_windows(epochs)
+    governed, baseline = tally_of(epochs).windows()
     assert [window.start_ns for window in (*governed, *baseline)] == [3, 2]
 
 
