@@ -16,7 +16,7 @@ BENCHES := $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv demo test test-kernel test-aarch64 bench lint clean
+.PHONY: help venv demo test test-kernel test-aarch64 test-aarch64-all bench lint clean
 .DELETE_ON_ERROR:
 
 help: ## list these targets
@@ -47,6 +47,10 @@ test-kernel: venv ## run the tests that need a real kernel, in one (User-Mode Li
 test-aarch64: venv ## run the unit tests of what depends on the machine, for aarch64, emulated
 	@tests/aarch64/setup.sh .aarch64 $(RUN)
 	@tests/aarch64/run.sh .aarch64 -m pytest -p no:cacheprovider -p left_out tests/unit
+
+test-aarch64-all: venv ## run all unit tests for aarch64, emulated (hours)
+	@tests/aarch64/setup.sh .aarch64 $(RUN) all
+	@tests/aarch64/all.sh .aarch64
 
 bench: venv ## run every bench; fails if one does
 	@failed=; for name in $(BENCHES); do \

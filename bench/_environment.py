@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bench._table_job import Costs, Segment, TableJob, Target
 from orin_gov.counts import Counts
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.windows import Epoch

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Window
 
 VICTIMS = ("supervisor", "warden", "workload", "board")

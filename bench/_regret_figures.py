@@ -145,11 +145,13 @@ def drift_figures(played: Sequence[Played], max_slowdown: float) -> list[Figure]
     every = [drift for each in played for drift in measures.after_drifts(each, max_slowdown)]
     regrets = [measures.drift_regret(each, max_slowdown) for each in played]
     epochs = [float(drift.epochs) for drift in every]
+    near = [float(drift.near_epochs) for drift in every]
     points = [measures.held_regret(each, max_slowdown) for each in played]
     return [
         mean_figure("drift_regret_mean_percent", regrets, bar="<= 1"),
         mean_figure("drift_held_regret_mean_percent", points),
         quantile_figure("drift_resettle_epochs_p95", epochs, 0.95, "epochs", "<= 3"),
+        quantile_figure("drift_resettle_near_epochs_p95", near, 0.95, "epochs"),
         mean_figure("drift_resettle_epochs_mean", epochs, "epochs"),
         Figure(
             "limit_cycles", float(sum(each.cycles for each in every)), "", len(every), bar="<= 0"

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from bench._environment import Played, Seen
-from bench._table_job import Target
-from orin_gov.policy.governor import Decision, State
+from bench._table_job import Segment, Target
+from orin_gov.policy.decision import Decision, State
 
 HELD = (State.HOLD, State.FALLBACK)
 RESETTLE_EPOCHS = 3
@@ -142,11 +142,13 @@ def slowdown(played: Played, since_step: int, governed: bool) -> float:
 @dataclass(frozen=True)
 class AfterDrift:
     """One segment after a drift: energy taken and least (J) from the third epoch on, how many
-    epochs passed before what it then held was taken up, whether it went round in circles."""
+    epochs passed before what it then held was taken up, and before all it held was within `NEAR`
+    of the oracle's energy, whether it went round in circles."""
 
     taken_j: float
     best_j: float
     epochs: int
+    near_epochs: int
     cycles: bool
 
 
@@ -167,6 +169,7 @@ def after_drifts(played: Played, max_slowdown: float) -> list[AfterDrift]:
                 taken_j=float(played.step_j[here].sum()),
                 best_j=float(best_j[here].sum()),
                 epochs=_epochs_until_settled(seen),
+                near_epochs=_epochs_until_near(seen, segment, max_slowdown),
                 cycles=changes >= _CYCLE_CHANGES or looks > len(segment.points_hz),
             )
         )
@@ -186,6 +189,22 @@ def _epochs_until_settled(seen: Sequence[Seen]) -> int:
     if first is None:
         return len(seen)
     undisturbed = seen[0].window.target_hz == seen[first].decision.target_hz
+    return 0 if first == 0 and undisturbed else first + 1
+
+
+def _epochs_until_near(seen: Sequence[Seen], segment: Segment, max_slowdown: float) -> int:
+    """How many of a segment's epochs passed before all that was held was near the oracle."""
+    most_j = segment.at[segment.best(max_slowdown)].energy_j * (1 + NEAR)
+
+    def near(target: Target) -> bool:
+        return segment.costs(target).energy_j <= most_j
+
+    decisions = [each.decision for each in seen]
+    first = _taken_up(decisions, near)
+    held = [each.target_hz for each in decisions if each.state in HELD]
+    if first is None or not near(held[-1]):
+        return len(seen)
+    undisturbed = near(seen[0].window.target_hz) and seen[0].state in HELD
     return 0 if first == 0 and undisturbed else first + 1
 
 

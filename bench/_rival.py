@@ -7,7 +7,8 @@ change, which starts the search anew.
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
-from orin_gov.policy.governor import BASELINE_WINDOWS, Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
+from orin_gov.policy.governor import BASELINE_WINDOWS
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.reference import Reference
 from orin_gov.policy.window import Window

@@ -14,7 +14,7 @@ from bench._bayesian import bayesian_optimisation
 from bench._environments_virtual import steady_jobs
 from bench._rival import Plan, Rival, Search, Trial
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.window import Window
 from orin_gov.virtual.plant import BoardModel, load_board

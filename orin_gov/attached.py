@@ -1,7 +1,8 @@
 """The supervisor of a training loop that started it itself: `python -m orin_gov.attached RING`.
 
 One line of JSON, the options, comes on stdin; one line, the run directory or an error, goes to
-stdout. The training loop is over when stdin ends: it has left its with statement, or has died.
+stdout. The training loop is over when another line comes, stdin ends or its process has ended: it
+has left its with statement, or has died.
 """
 
 import json
@@ -21,14 +22,14 @@ from orin_gov.windows import parse_epoch
 
 @dataclass(frozen=True)
 class AttachedWorkload:
-    """The process that trains; it is not our child, and its end is the end of our stdin."""
+    """The process that trains: our parent. A forked child of it may hold our stdin open."""
 
     pid: int
 
     def poll(self) -> int | None:
-        """Return 0 once stdin has ended."""
-        readable, _, _ = select.select([sys.stdin], [], [], 0)
-        return 0 if readable and not os.read(sys.stdin.fileno(), 4096) else None
+        """Return 0 once something is said, stdin has ended, or the process has."""
+        said, _, _ = select.select([sys.stdin], [], [], 0)
+        return 0 if said or os.getppid() != self.pid else None
 
     def send_signal(self, number: int, /) -> None:
         """Do nothing: a terminal's signals reach the training process as they reach us."""

@@ -69,6 +69,25 @@ class Control:
                 self._journal = self._journal.note(wanted)
                 self._write(wanted)
 
+    def renew(self) -> bool:
+        """Write again what was asked for, where the limits are as without us; tell whether so.
+
+        A driver that comes back from a suspend may begin with the limits that it began with.
+
+        Raises:
+            BoardError: the limits cannot be read.
+        """
+        found, table_hz = self.foreign_range(), self._journal.gpu.table_hz
+        if found not in (self.original, Range(table_hz[0], table_hz[-1])):
+            return False
+        with self._lock:
+            if self._closed or self._asked == self._own_range():
+                return False
+            assert found is not None
+            self._range = found
+            self._write(self._asked)
+        return True
+
     def _write(self, wanted: Range) -> None:
         if not self._started:
             self._actuator.start()

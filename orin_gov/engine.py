@@ -17,14 +17,16 @@ from orin_gov._sampler import Sampler, Samples
 from orin_gov.board.conditions import read_over_current
 from orin_gov.board.probe import Board
 from orin_gov.disturbances import Disturbances
+from orin_gov.ending import Ending
 from orin_gov.energy import EnergyTimeline
 from orin_gov.helm import Helm, Lookout, has_come
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision
+from orin_gov.policy.decision import Decision
 from orin_gov.policy.history import History
 from orin_gov.policy.window import Window
 from orin_gov.record.writer import RunWriter
 from orin_gov.sight import Sight
+from orin_gov.standstill import STOOD_NS, Standstill
 from orin_gov.surroundings import Lookaround
 from orin_gov.tally import EpochRecord, Tally, told_once
 from orin_gov.windows import Epoch, WindowBuilder, measure_step
@@ -38,6 +40,10 @@ SENSOR_PATIENCE_NS = 1_000_000_000
 
 QUIET_START_NS = 30_000_000_000
 """A script that could mark its steps is judged by time alone after this long without a mark."""
+
+
+PAUSES_TOLD = 20
+"""A run on a machine that is suspended every night has more; they are all alike."""
 
 
 class Engine(threading.Thread):
@@ -77,12 +83,14 @@ class Engine(threading.Thread):
         self._decision = governor.first()
         self.sight = Sight(self._decision)
         self._stepped = stepped
-        self._ending = threading.Event()
+        self._ending = Ending()
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
         self._clock_hz: int | None = None
         self.watch: Callable[[Samples, int | None], None] = lambda samples, clock_hz: None
         self._events: Mapping[str, int | None] = {}
         self._disturbances = Disturbances(board.root, board.gpu, self._started_ns)
+        self._standstill = Standstill(self._started_ns)
+        self._pauses = self._dropped = self._taken = self._epoch_ended_after = 0
 
     def finish(self, timeout_s: float = 5.0) -> bool:
         """Take in what is still to be measured and end the thread; True when it ended."""
@@ -106,6 +114,7 @@ class Engine(threading.Thread):
 
     def _tick(self) -> None:
         now_ns = self.ticked_ns = time.monotonic_ns()
+        self._look_back(now_ns)
         self._seek_gpu(now_ns)
         self._lookaround.look(self.board, now_ns)
         clock_hz = self._clock_hz = self._poll(now_ns)
@@ -118,17 +127,36 @@ class Engine(threading.Thread):
         self._see_transitions()
         if decision := self._helm.look(now_ns):
             self._follow(decision, now_ns)
-        marks = np.frombuffer(self._ring.drain(), dtype=MARK)
-        self._waiting.extend(self._tracker.feed(marks))
+        self._waiting.extend(self._tracker.feed(np.frombuffer(self._ring.drain(), dtype=MARK)))
+        self._see_dropped()
         while self._waiting and self._is_covered(self._waiting[0], now_ns):
             self._take_step(self._waiting.popleft())
+        self._see_epoch_end()
         self._watch_time(now_ns)
+
+    def _look_back(self, now_ns: int) -> None:
+        """Begin anew after a pause: the window that it falls into was not measured."""
+        pause = self._standstill.look(now_ns)
+        if pause is None:
+            return
+        self._builder.begin_again(now_ns)
+        renewed = pause.suspended and self._helm.renew()
+        self._pauses += 1
+        if self._pauses <= PAUSES_TOLD:
+            then = "; the GPU had forgotten its limits, they were written again" if renewed else ""
+            self._helm.note(f"{pause.told}: the window around it does not count{then}")
+
+    def _see_dropped(self) -> None:
+        """Forget the step under way where marks were dropped: the ring is full while we stop."""
+        dropped, self._dropped = self._dropped, self._ring.dropped
+        if self._dropped > dropped:
+            self._tracker.break_off()
 
     def _poll(self, now_ns: int) -> int | None:
         gpu = self.board.gpu
         clock_hz = gpu.read_frequency_hz() if gpu else None
         load = gpu.read_load() if gpu else None
-        if clock_hz is not None:
+        if clock_hz is not None and now_ns - self._polled_ns < STOOD_NS:
             self.tally.clock_s[clock_hz] += (now_ns - self._polled_ns) * 1e-9  # type: ignore[assignment]
         self._polled_ns = now_ns
         self._builder.poll(now_ns, clock_hz, load)
@@ -150,8 +178,18 @@ class Engine(threading.Thread):
         self.tally.add_step(measured)
         self.sight.step(measured)
         self._writer.step(measured, self._builder.target_hz, self.tally.epochs)
+        self._taken = step.number + 1
         if window := self._builder.add(measured):
             self._end_epoch(window)
+        self._see_epoch_end()
+
+    def _see_epoch_end(self) -> None:
+        """End the decision epoch with a training epoch, when its last step was taken."""
+        ended = self._tracker.epoch_ended_after
+        if ended > self._epoch_ended_after and self._taken >= ended:
+            self._epoch_ended_after = ended
+            if self._taken == ended and (window := self._builder.close()):
+                self._end_epoch(window)
 
     def _watch_time(self, now_ns: int) -> None:
         """End an epoch by time where no steps are seen."""

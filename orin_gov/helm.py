@@ -11,7 +11,7 @@ from orin_gov.board.gpu import Gpu, Range, find_gpu
 from orin_gov.control import Control
 from orin_gov.errors import BoardError
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision, State
+from orin_gov.policy.decision import Decision, State
 from orin_gov.tally import told_once
 
 logger = logging.getLogger(__name__)
@@ -75,6 +75,13 @@ class Helm:
     def note(self, told: str) -> None:
         """Add a warning."""
         told_once(self._warnings, told)
+
+    def renew(self) -> bool:
+        """Ask again for what a GPU has forgotten that was suspended; tell whether it had."""
+        try:
+            return self._control is not None and self._control.renew()
+        except BoardError:
+            return False  # `look` finds it out as well, and says so
 
     def request(self, target_hz: int | None, clock_hz: int | None) -> Decision | None:
         """Ask for an operating point, or with None for the board's range; `clock_hz` is now's.

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -15,13 +15,15 @@ import orin_gov
 from orin_gov.errors import BoardError, UsageError
 from orin_gov.phases import DATA, PHASES
 from orin_gov.workload.marker import Marker
-from orin_gov.workload.metering import Measurement, Meter
+from orin_gov.workload.metering import Measurement, Meter, identity
 from orin_gov.workload.ring import make_ring
 from orin_gov.workload.session import attach, current_marker, detach, meter_address
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+GOODBYE = "bye\n"
 
 
 class Governor:
@@ -64,7 +66,7 @@ class Governor:
             "name": Path(sys.argv[0] or "python").name,
             "pid": os.getpid(),
         }
-        self._supervisor: subprocess.Popen[str] | None = None
+        self._supervisor: _Supervisor | None = None
         self._marker: Marker | None = None
         self._meter = Meter(None)
         self.run_directory: Path | None = None
@@ -81,8 +83,8 @@ class Governor:
             return self
         ring = make_ring()
         try:
-            self._supervisor = _spawn(ring)
-            self._hand_over()
+            self._supervisor = _Supervisor(ring)
+            self._hand_over(self._supervisor)
             self._marker = attach(os.dup(ring))
             self._meter = Meter(meter_address())
         finally:
@@ -97,15 +99,12 @@ class Governor:
     ) -> None:
         """Stop governing; returns when the board is put back and the summary printed."""
         self._meter.close()
-        if self._supervisor is None:
+        supervisor, self._supervisor = self._supervisor, None
+        # A forked child that leaves the block has not begun it, and ends it for nobody.
+        if supervisor is None or self._options["pid"] != os.getpid():
             return
         detach()
-        assert self._supervisor.stdin is not None
-        assert self._supervisor.stdout is not None
-        self._supervisor.stdin.close()
-        self._supervisor.wait()
-        self._supervisor.stdout.close()
-        self._supervisor = None
+        supervisor.end()
 
     def steps(self, loader: Iterable[T]) -> Iterator[T]:
         """Yield the batches of `loader`; each one is a step, and fetching it is the data phase.
@@ -121,6 +120,7 @@ class Governor:
                     try:
                         batch = next(batches)
                     except StopIteration:
+                        marker.end_epoch()
                         return
                 yield batch
                 marker.step()
@@ -172,31 +172,59 @@ class Governor:
             raise UsageError("use the governor inside its with statement")
         return self._marker
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, supervisor: "_Supervisor") -> None:
         """Send the options to the supervisor and wait until it governs."""
-        assert self._supervisor is not None
-        assert self._supervisor.stdin is not None
-        assert self._supervisor.stdout is not None
-        self._supervisor.stdin.write(json.dumps(self._options) + "\n")
-        self._supervisor.stdin.flush()
-        answer = json.loads(self._supervisor.stdout.readline() or "{}")
+        answer = supervisor.ask(self._options)
         if "run_directory" not in answer:
-            self._supervisor.stdin.close()
-            self._supervisor.wait()
+            supervisor.end()
             self._supervisor = None
             raise BoardError(answer.get("error", "the supervisor did not start"))
         self.run_directory = Path(answer["run_directory"])
 
 
-def _spawn(ring: int) -> subprocess.Popen[str]:
-    # By its file, not by name: the package may be importable here only through sys.path.
-    package_root = str(Path(orin_gov.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))
-    return subprocess.Popen(
-        [sys.executable, "-m", "orin_gov.attached", str(ring)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pass_fds=(ring,),
-        env=dict(os.environ, PYTHONPATH=path),
-        text=True,
-    )
+class _Supervisor:
+    """The supervisor's process, and this one's end of the pipe that it reads.
+
+    A bare descriptor, which is ours only as long as it is the same pipe: a script that closes all
+    descriptors may have a file of its own under the number by now.
+    """
+
+    def __init__(self, ring: int) -> None:
+        reader, self._pipe = os.pipe()
+        self._identity = identity(self._pipe)
+        # By its file, not by name: the package may be importable here only through sys.path.
+        package_root = str(Path(orin_gov.__file__).parents[1])
+        path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "orin_gov.attached", str(ring)],
+                stdin=reader,
+                stdout=subprocess.PIPE,
+                pass_fds=(ring,),
+                env=dict(os.environ, PYTHONPATH=path),
+                text=True,
+            )
+        finally:
+            os.close(reader)
+
+    def ask(self, options: dict[str, Any]) -> dict[str, str]:
+        """Send the options; return what the supervisor answers when it governs, or cannot."""
+        self._say(json.dumps(options) + "\n")
+        assert self._process.stdout is not None
+        with self._process.stdout as answers:
+            answer: dict[str, str] = json.loads(answers.readline() or "{}")
+        return answer
+
+    def end(self) -> None:
+        """Say that training is over, and wait until the supervisor has ended.
+
+        Said, and not only by closing the pipe: a forked data worker may hold it open.
+        """
+        if self._identity is not None and identity(self._pipe) == self._identity:
+            self._say(GOODBYE)
+            os.close(self._pipe)
+        self._process.wait()
+
+    def _say(self, text: str) -> None:
+        with suppress(BrokenPipeError):  # it has ended: then there is nothing to be said
+            os.write(self._pipe, text.encode())

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler
 from orin_gov.board.probe import Board
 from orin_gov.caller import Caller, as_caller
+from orin_gov.ending import Ending
 from orin_gov.engine import Engine
 from orin_gov.errors import BoardError
 from orin_gov.helm import Helm
@@ -27,8 +26,9 @@ from orin_gov.observed import (
     rail_states,
     total_state,
 )
-from orin_gov.policy.governor import Decision, State
+from orin_gov.policy.decision import Decision, State
 from orin_gov.record.live import LiveFile
+from orin_gov.running import started_s
 from orin_gov.view.state import SensorState, Snapshot
 
 logger = logging.getLogger(__name__)
@@ -82,9 +82,9 @@ class Observer(threading.Thread):
         super().__init__(name="orin_gov-observer", daemon=True)
         self._subject, self._engine, self._helm = subject, engine, helm
         self._sampler, self._ring, self._folder, self._show = sampler, ring, folder, show
-        self._ending = threading.Event()
+        self._ending = Ending()
         self._began_ns = time.monotonic_ns()
-        self._started_s = psutil.Process().create_time()
+        self._started_s = started_s(os.getpid()) or 0.0
         self._remaining_s: float | None = None
         self._file: LiveFile | None = None
         self._unwritable = False

@@ -13,9 +13,10 @@ from typing import Any
 
 from orin_gov.errors import RunDirectoryError
 from orin_gov.policy.choice import best_point
+from orin_gov.policy.decision import State
 from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.features import features_of
-from orin_gov.policy.governor import BASELINE_WINDOWS, Governor, State
+from orin_gov.policy.governor import BASELINE_WINDOWS, Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import Policy, walk
 from orin_gov.policy.window import Surroundings, Window

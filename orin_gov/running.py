@@ -5,6 +5,7 @@ its process, however that ends. Nothing ever connects to it.
 """
 
 import logging
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,3 +46,15 @@ def running() -> list[Path]:
         return []
     mark = "@" + PREFIX[1:]
     return sorted({Path(line.split(mark, 1)[1]) for line in lines if f" {mark}" in line})
+
+
+def started_s(pid: int) -> float | None:
+    """Return when the process was started, in seconds since the boot, or None where there is none.
+
+    With its number this is what a process is: the wall clock may have been set since.
+    """
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return int(after_name[19]) / os.sysconf("SC_CLK_TCK")

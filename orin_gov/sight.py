@@ -3,7 +3,7 @@
 from collections import deque
 
 from orin_gov._sampler import Samples
-from orin_gov.policy.governor import Decision
+from orin_gov.policy.decision import Decision
 from orin_gov.windows import MeasuredStep
 
 KEPT_STEPS = 24

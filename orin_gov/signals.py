@@ -1,6 +1,7 @@
 """Waiting for the script while signals come: whose they are, and what reaches it."""
 
 import signal
+import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -33,12 +34,33 @@ def wait_for(workload: Workload, look: Callable[[], None]) -> int:
     Ctrl-C reaches the script from the terminal itself; a signal sent to us alone is passed on. The
     second interrupt becomes SIGTERM, the third SIGKILL. SIGTERM and SIGHUP are passed on once.
     """
+    ended = threading.Event()
+    waker = threading.Thread(target=_wake, args=(threading.get_ident(), ended), daemon=True)
+    waker.start()
+    try:
+        return _wait(workload, look)
+    finally:
+        ended.set()
+        waker.join()
+
+
+def _wake(waiting: int, ended: threading.Event) -> None:
+    """Have the waiting thread look, as if a child had ended, a few times a second.
+
+    Not by a timeout of sigtimedwait: Python returns a signal that never was where that is cut short
+    by a stop (SIGSTOP, Ctrl-Z) which lasts longer, and it would be passed on to the script.
+    """
+    while not ended.wait(LOOK_S):
+        signal.pthread_kill(waiting, signal.SIGCHLD)
+
+
+def _wait(workload: Workload, look: Callable[[], None]) -> int:
     interrupts = 0
     passed_on = set()
     while (code := workload.poll()) is None:
         look()
-        info = signal.sigtimedwait(WATCHED, LOOK_S)
-        if info is None or info.si_signo == signal.SIGCHLD:
+        info = signal.sigwaitinfo(WATCHED)
+        if info.si_signo == signal.SIGCHLD:
             continue
         from_terminal = info.si_code > 0  # SI_KERNEL; a process that sent it gives 0 or less
         if info.si_signo == signal.SIGINT:

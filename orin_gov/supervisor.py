@@ -34,10 +34,12 @@ from orin_gov.policy.objective import Objective
 from orin_gov.policy.policy_file import parse_policy
 from orin_gov.policy.tree import Policy
 from orin_gov.policy.undisturbed import Undisturbed
+from orin_gov.policy.upkeep import BASELINE_SHARE
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.running import announced
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
+from orin_gov.standstill import Standstill
 from orin_gov.tally import Tally
 from orin_gov.view.lines import print_end, print_epoch, print_start, print_warning
 from orin_gov.view.live import LiveView, live_view
@@ -67,6 +69,7 @@ class Settings:
     root: Path = Path("/")
     objective: Objective = field(default_factory=Objective)
     epoch: Epoch = field(default_factory=Epoch)
+    baseline_share: float = BASELINE_SHARE
     policy: Path | None = None
     dry_run: bool = False
     strict: bool = False
@@ -116,7 +119,7 @@ def supervise(
         governor: Decider = (
             decide(board, points)
             if decide is not None
-            else _governor(board, points, policy, settings.objective, advise)
+            else _governor(board, points, policy, settings, advise)
         )
         path = settings.output or default_run_directory(name)
         with as_caller(settings.caller):
@@ -172,6 +175,8 @@ class _Run:
         self._lookout = Lookout(board.root, take)
         self._view = view
         self._warned = False
+        self._stood_until_ns = time.monotonic_ns()
+        self._standstill = Standstill(self._stood_until_ns)
 
     def see_through(self, workload: Workload, ring: PhaseRing, stepped: bool, meter: Meter) -> int:
         """Measure and govern until the workload ends; put the board back; sum up."""
@@ -240,7 +245,10 @@ class _Run:
     def _look_after(self, engine: Engine) -> None:
         if self._view is not None:
             self._view.tend()
-        stalled = time.monotonic_ns() - engine.ticked_ns > STALLED_NS
+        now_ns = time.monotonic_ns()
+        if self._standstill.look(now_ns):  # then the engine stood still as well
+            self._stood_until_ns = now_ns
+        stalled = now_ns - max(engine.ticked_ns, self._stood_until_ns) > STALLED_NS
         if (stalled or not engine.is_alive()) and not self._warned:
             # A fault of ours (its traceback is on stderr), or a file that hangs, must not cost the
             # user the training.
@@ -274,11 +282,13 @@ def load_policy(path: Path | None) -> Policy:
 
 
 def _governor(
-    board: Board, points: tuple[int, ...], policy: Policy, objective: Objective, advise: bool
+    board: Board, points: tuple[int, ...], policy: Policy, settings: Settings, advise: bool
 ) -> Decider:
     """Return the governor of a run; windows that heat or over-current disturb are kept from it."""
     top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
-    governor = Governor(policy, points or (1,), objective, advise, top_hz)
+    governor = Governor(
+        policy, points or (1,), settings.objective, advise, top_hz, settings.baseline_share
+    )
     return Undisturbed(governor, points or (1,))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from orin_gov._actuator import Transition
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.saving import TWO_RAILS
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.windows import MeasuredStep, add_known

@@ -12,7 +12,7 @@ from orin_gov.counts import Counts
 from orin_gov.energy import EnergyTimeline, Floats
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
-from orin_gov.policy.governor import State
+from orin_gov.policy.decision import State
 from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.workload.tracker import Step
@@ -169,11 +169,19 @@ class WindowBuilder:
         """
         self.target_hz = target_hz
         self._epoch = self._usual.during(state)
+        self._begin(not_before_ns)
+
+    def _begin(self, not_before_ns: int | None) -> None:
         self._not_before_ns = not_before_ns
         self._steps: list[MeasuredStep] = []
         self._telemetry = _Telemetry()
         # The first reading stands for the time since the window began: there may be only one.
         self._telemetry_ns = not_before_ns or None
+
+    def begin_again(self, now_ns: int) -> None:
+        """Start the window anew, as what went before `now_ns` was not measured."""
+        if self._not_before_ns is not None:
+            self._begin(max(now_ns, self._not_before_ns))
 
     def poll(self, now_ns: int, clock_hz: int | None, load: float | None) -> None:
         """Add one reading of the clock and the load."""
@@ -202,6 +210,13 @@ class WindowBuilder:
         self._steps.append(measured)
         duration_s = sum(each.step.duration_s for each in self._steps)
         if not self._epoch.is_over(len(self._steps), duration_s):
+            return None
+        return self._window_of_steps(duration_s)
+
+    def close(self) -> Window | None:
+        """Return a window of the steps so far; None where they are too few to be measured."""
+        duration_s = sum(each.step.duration_s for each in self._steps)
+        if not self._steps or duration_s < self._usual.least_s:
             return None
         return self._window_of_steps(duration_s)
 

@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from orin_gov.policy.governor import Decision, Governor, State
+from orin_gov.policy.decision import Decision, State
+from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import Leaf, Node, Policy
 from orin_gov.policy.window import StepSample, Window

@@ -8,7 +8,8 @@ their point. This is the Kalman filter of that model.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +83,40 @@ class Belief:
                 deviations = max(deviations, residual / math.sqrt(variance))
                 largest = max(largest, residual)
         return deviations, largest
+
+    def rebase(
+        self,
+        energy: float,
+        time: float,
+        energy_error: float,
+        time_error: float,
+    ) -> None:
+        """The board's own governor has become another one, at these log ratios to the reference.
+
+        They are of windows that are a new reference from now on, and have these standard errors;
+        what is known of the operating points stays, told against the new one.
+        """
+        n, size = self._n, len(self._mean)
+        onto, errors = np.zeros((size, size)), np.zeros((size, 2))
+        for half, ratio in ((0, energy), (1, time)):
+            mine = slice(half * n, (half + 1) * n)
+            onto[mine, mine] = np.eye(n)
+            onto[mine, 2 * n + half] = 1.0
+            errors[mine, half], errors[2 * n + half, half] = 1.0, -1.0
+            self._mean[mine] += self._mean[2 * n + half] - ratio
+        self._mean[2 * n :] = 0.0
+        variances = np.diag([energy_error**2, time_error**2])
+        self._cov = onto @ self._cov @ onto.T + errors @ variances @ errors.T
+
+    def of(self, places: Sequence[int]) -> "Belief":
+        """What is believed of some of the operating points alone."""
+        n = self._n
+        kept = [*places, *(n + place for place in places), 2 * n, 2 * n + 1]
+        part = copy(self)
+        part._n = len(places)
+        part._prior, part._mean = self._prior[kept[:-2]], self._mean[kept]
+        part._cov = self._cov[np.ix_(kept, kept)]
+        return part
 
     def recall(self, known: "Belief", points: Iterable[int], error: float) -> None:
         """Take over from `known` how far the machine has moved, and what it knew of `points`."""

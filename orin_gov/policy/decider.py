@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from orin_gov.policy.governor import Decision, Outcome
+from orin_gov.policy.decision import Decision, Outcome
 from orin_gov.policy.window import Window
 
 

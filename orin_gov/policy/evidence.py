@@ -6,7 +6,7 @@ the machine itself has moved since; they never change the reference, so budgets 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orin_gov.policy.answer import Answer
 from orin_gov.policy.belief import STEADY_WALK, Belief, Scatter, log_ratio
@@ -49,17 +49,24 @@ class Ratios:
 class Evidence:
     """Reference, scatter and belief of one run, from one start to the next.
 
-    `lesson` is how far off the policy was before, at the same operating points. Not thread-safe.
+    `lesson` is how far off the policy was before, at the same operating points; `before` what was
+    known of the same job under another governor of the board's own. Not thread-safe.
     """
 
-    def __init__(self, lesson: Answer | None = None) -> None:
+    def __init__(self, lesson: Answer | None = None, before: "Evidence | None" = None) -> None:
         self._lesson = lesson
+        # Where a cap moves twice before a baseline was measured, the earlier one knows.
+        unknown = before is not None and before.belief is None
+        self._before: Evidence | None = before._before if before and unknown else before
         self.reference = Reference()
         self.belief: Belief | None = None
         self.measured: set[int] = set()
         self._scatter_s, self._scatter_j = Scatter(), Scatter()
         self._walk = STEADY_WALK
         self._since_baseline = 1
+        if before is not None:
+            self._scatter_s, self._scatter_j = before._scatter_s, before._scatter_j
+            self._walk = before._walk
 
     def add_baseline(self, window: Window) -> None:
         """Add a window of the reference, which is not frozen yet."""
@@ -76,6 +83,20 @@ class Evidence:
         self.belief = Belief(prior, self._scatter_s.of(steps))
         if known is not None:
             self.belief.recall(known, points, RECALL_ERROR)
+
+    def rebase(self) -> bool:
+        """Freeze the reference, and tell what was known before against it; False where that cannot
+        be: then nothing is known yet."""
+        before, window = self._before, self.reference.windows[-1]
+        if before is None or before.belief is None or before.is_other_work(window):
+            return False
+        ratios = before.ratios(window)
+        if ratios.energy is None or ratios.time is None:
+            return False
+        self.belief, self.measured = before.belief, before.measured
+        self.belief.pass_window(self._walk)
+        self.belief.rebase(ratios.energy, ratios.time, ratios.energy_error, ratios.time_error)
+        return True
 
     def observe(self, window: Window, point: int | None) -> float | None:
         """Take in a window at an operating point (None: the board's own governor).
@@ -125,8 +146,27 @@ class Evidence:
         """Tell whether the window's steps are larger or smaller than any that the reference saw."""
         if not window.work or not window.steps or not self.reference.windows:
             return False
+        return self._is_other(window.work / window.steps)
+
+    def other_work_of(self, window: Window) -> Window | None:
+        """The steps of the window that are larger or smaller than any the reference saw, as a
+        window; None where they were not seen one by one."""
+        others = [each for each in window.samples if self._is_other(each.work)]
+        if not others:
+            return None
+        energies = [each.energy_j for each in others if each.energy_j is not None]
+        return replace(
+            window,
+            steps=len(others),
+            work=sum(each.work for each in others),
+            duration_s=sum(each.time_s for each in others),
+            energy_j=sum(energies) if len(energies) == len(others) else None,
+            samples=others,
+            noise=None,
+        )
+
+    def _is_other(self, work: float) -> bool:
         seen = [each.work for known in self.reference.windows for each in samples_of(known)]
-        work = window.work / window.steps
         return not min(seen) / OTHER_WORK <= work <= max(seen) * OTHER_WORK
 
     def baseline_power_w(self) -> float | None:

@@ -7,82 +7,32 @@ Baseline -> Decide -> Verify -> Refine -> Hold -> (Baseline now and then, Decide
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import replace
 
 from orin_gov.policy.answer import Answer, answer_at_clocks
-from orin_gov.policy.choice import GRACE, HYSTERESIS, best_point, promising_neighbour, worth_a_look
+from orin_gov.policy.asking import Asking
+from orin_gov.policy.decision import LEAST_NOISE, Decision, Outcome, State
 from orin_gov.policy.evidence import Evidence
-from orin_gov.policy.features import features_of
+from orin_gov.policy.fallback import Fallback
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
+from orin_gov.policy.outlook import Outlook
+from orin_gov.policy.plan import Plan
 from orin_gov.policy.power_cap import PowerCap
+from orin_gov.policy.promise import SURE, broken, over_cap
 from orin_gov.policy.saving import Expected
 from orin_gov.policy.sound import sound
-from orin_gov.policy.tree import Leaf, Policy, Walk, walk
+from orin_gov.policy.tree import Leaf, Policy
+from orin_gov.policy.upkeep import BASELINE_SHARE, Upkeep
 from orin_gov.policy.window import Window
 
 BASELINE_WINDOWS = 2
 """Windows under the board's own governor, after one of warm-up, that freeze the reference."""
 
-LEAST_NOISE = 0.01
-"""Differences within it decide nothing where a window's steps do not tell more."""
-
-SURE = 2.0
-"""A promise counts as missed when the miss is this many standard errors clear."""
-
 DOUBT = 0.03
 """How far, then, every operating point may have moved (standard deviation, relative)."""
 
-BASELINE_SHARE = 0.05
-"""The share of steps that recurring baseline windows take, at most."""
-
-PRECISE, PRECISE_SHARE = 0.003, 0.2
-"""Once the gain is known to this standard error and the machine is steady, so much of it is enough."""
-
-LOOKS_IN_A_ROW, LOOKS_AFTER_DRIFT = 5, 2
+LOOKS_IN_A_ROW, LOOKS_AFTER_DRIFT = 5, 1
 """After so many looks a while is spent where it is best as far as known."""
-
-MISSES_ALLOWED = 2
-FALLBACK_WINDOWS = 20
-"""After a fallback the governor tries again after so many windows, then twice as many, ..."""
-
-OTHER_LEAF_WINDOWS = 3
-"""Another leaf that the tree leads to this often in a row, at one point, is a sign of change."""
-
-
-class State(Enum):
-    """What the governor is about while the next window is measured."""
-
-    WARMUP = "warm-up"
-    BASELINE = "baseline"
-    VERIFY = "verify"
-    REFINE = "refine"
-    HOLD = "hold"
-    FALLBACK = "fallback"
-    ADVISE = "advise"
-    SWEEP = "sweep"
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What the next window is run at (`target_hz` None: the board's own governor), and why."""
-
-    state: State
-    target_hz: int | None
-    reason: str
-    path: tuple[str, ...] = ()
-    predicted_saving: float | None = None
-    predicted_slowdown: float | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A window against the board's own governor, per unit of work; shares, None where missing."""
-
-    slowdown: float | None
-    saving: float | None
-    gain: float | None  # of the objective
-    margin: float = LEAST_NOISE  # differences within it decide nothing
 
 
 class Governor:
@@ -104,15 +54,17 @@ class Governor:
         baseline_share: float = BASELINE_SHARE,
     ) -> None:
         self._policy, self._objective, self._advise = policy, objective, advise
-        self._cap, self._planned = PowerCap(), PowerCap().planned(objective)
-        self._points = tuple(points_hz)
+        self._cap, self._plan = PowerCap(), Plan(objective)
+        self._planned = self._cap.planned(objective)
+        self._table = self._points = tuple(points_hz)
         self._top_hz = top_hz or self._points[-1]
         self._share = baseline_share
+        self._fallback = Fallback()
         self._exponent = TIME_EXPONENT.get(objective.name, 0)
         self._state = State.WARMUP
-        self._misses = self._fallbacks = self._pause = 0
         self._baseline_windows = BASELINE_WINDOWS
         self._lesson: Answer | None = None
+        self._evidence: Evidence
         self._begin()
 
     def first(self) -> Decision:
@@ -123,7 +75,7 @@ class Governor:
         """Return what to do next, given the window measured under the last decision."""
         window = sound(window)
         self._cap.see(window)
-        self._planned = self._cap.planned(self._objective)
+        self._plan.see(window, self._evidence)
         decision = self._next(window)
         self._state = decision.state
         return decision
@@ -135,28 +87,29 @@ class Governor:
 
         The board's own governor is another one under another cap, so its baseline is measured anew.
         """
-        if self._lesson is not None:
-            self._lesson = answer_at_clocks(self._points, self._lesson, points_hz)
-        if self._evidence.belief is not None:
-            learned = self._evidence.belief.lesson
-            self._lesson = answer_at_clocks(self._points, learned, points_hz)
-            self._evidence.belief = None
-        self._points = tuple(points_hz)
         self._advise = self._advise if advise is None else advise
+        self._learn()
+        before: Evidence | None = self._evidence
+        self._points = tuple(points_hz)
+        if not set(points_hz) <= set(self._table):
+            if self._lesson is not None:
+                self._lesson = answer_at_clocks(self._table, self._lesson, points_hz)
+            self._table, before = self._points, None
+        decision = self._start_over(told, before)
         if self._state is State.FALLBACK:
             return Decision(State.FALLBACK, None, told)
-        decision = self._start_over(told)
         self._state = decision.state
         return decision
 
     def fall_back(self) -> None:
         """Leave the board to its own governor for good: someone else, or a fault, took it."""
-        self._state, self._pause = State.FALLBACK, -1
+        self._state = State.FALLBACK
+        self._fallback.for_good()
 
     def believed_top(self) -> Expected | None:
         """What is believed of the highest operating point; None before anything is."""
         belief = self._evidence.belief
-        return None if belief is None else belief.expected(len(self._points) - 1, self._points[-1])
+        return None if belief is None else belief.expected(len(self._table) - 1, self._table[-1])
 
     def outcome(self, window: Window) -> Outcome:
         """Compare `window` with the board's own governor as it is now."""
@@ -173,26 +126,34 @@ class Governor:
             margin=max(LEAST_NOISE, SURE * ratios.time_error),
         )
 
-    def _begin(self, lesson: Answer | None = None) -> None:
-        self._evidence = Evidence(lesson)
-        self._walk: Walk | None = None
-        self._held: int | None = None  # None: the board's own governor, once anything is held
-        self._holds = self._doubts = False
-        self._owed = 0.0
-        self._surprises = self._other_leaf = self._looks = 0
-        self._leaves: list[Leaf] = []
+    def _begin(self, before: Evidence | None = None) -> None:
+        self._evidence = Evidence(self._lesson, before)
+        self._outlook = Outlook(self._evidence, self._table, self._points)
+        self._asking = Asking(self._policy, self._top_hz, self._objective.max_slowdown)
+        self._doubts = False
+        self._upkeep = Upkeep(self._share)
+        self._other: tuple[Window, int] | None = None
+        self._surprises = self._looks = 0
 
-    def _start_over(self, told: str) -> Decision:
+    def _learn(self) -> None:
         if self._evidence.belief is not None:
             self._lesson = self._evidence.belief.lesson
-        self._begin(self._lesson)
-        # What is known of the job leaves less to be found than at the start.
-        self._baseline_windows, self._looks = 1, LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
+
+    def _start_over(self, told: str, before: Evidence | None = None) -> Decision:
+        """Measure anew; `before` is what is known of the same job."""
+        if before is None:
+            self._learn()
+        self._begin(before)
+        if self._lesson is not None:  # what is known leaves less to be found than at the start
+            self._baseline_windows, self._looks = 1, LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
         return Decision(State.BASELINE, None, f"{told}; measuring the board's own governor anew")
 
     def _next(self, window: Window) -> Decision:
         if self._state is State.FALLBACK:
-            return self._sit_out()
+            told = self._fallback.sit_out()
+            if told is not None:
+                return Decision(State.FALLBACK, None, told)
+            return self._start_over("trying again")
         if self._state is State.WARMUP:
             return Decision(State.BASELINE, None, "warm; measuring the board's own governor")
         if not window.work or not window.duration_s > 0:
@@ -201,14 +162,14 @@ class Governor:
             return self._start_over(f"work is now counted by {window.unit}")
         # Until the reference is frozen, steps of other lengths only make it better.
         if self._evidence.belief is not None and self._evidence.is_other_work(window):
-            return self._start_over("the steps' work has changed")
+            return self._with_other_work(window)
         if self._objective.value(window) is None and not self._advise:
             again = self._once_more(window.target_hz, "energy was not measured")
             return self._missed("energy was not measured") or again
         if self._evidence.belief is None:
             return self._after_baseline(window)
         if self._advise:
-            self._ask(window)
+            self._expect(self._asking.ask(window))
             return self._advice()
         return self._after(window)
 
@@ -217,31 +178,39 @@ class Governor:
         governed = self._state is not State.BASELINE and target_hz in self._points
         return Decision(self._state, target_hz if governed else None, f"{told}; once more")
 
-    def _sit_out(self) -> Decision:
-        if self._pause < 0:
-            return Decision(State.FALLBACK, None, "the board's own governor to the end")
-        self._pause -= 1
-        if self._pause > 0:
-            return Decision(State.FALLBACK, None, f"{self._pause} windows until the next try")
-        self._misses = 0
-        return self._start_over("trying again")
+    def _missed(self, told: str) -> Decision | None:
+        """Count a miss; return the fallback where it is one too many."""
+        if not self._fallback.missed():
+            return None
+        return Decision(State.FALLBACK, None, f"{told}; missed twice, falling back")
 
     def _after_baseline(self, window: Window) -> Decision:
-        self._misses = 0
+        self._fallback.kept()
         self._evidence.add_baseline(window)
         if len(self._evidence.reference.windows) < self._baseline_windows:
             return Decision(State.BASELINE, None, "measuring the board's own governor")
-        self._ask(window)
+        leaf = self._asking.ask(window)
+        if not self._evidence.rebase():
+            self._expect(leaf)
+        if self._other is not None:
+            self._evidence.observe(*self._other)
+            self._other = None
         return self._advice() if self._advise else self._choose(window, "the tree")
 
-    def _ask(self, window: Window) -> None:
-        """Ask the tree, and expect what its leaf says."""
-        features = features_of(window, self._top_hz, self._objective.max_slowdown)
-        self._walk = walk(self._policy.nodes, features)
-        if not any(self._walk.leaf is leaf for leaf in self._leaves):
-            self._leaves.append(self._walk.leaf)
-        clocks = [hz / self._top_hz for hz in self._points]
-        self._evidence.believe(self._policy, self._walk.leaf, clocks)
+    def _expect(self, leaf: Leaf) -> None:
+        """Expect what the leaf says."""
+        clocks = [hz / self._top_hz for hz in self._table]
+        self._evidence.believe(self._policy, leaf, clocks)
+
+    def _with_other_work(self, window: Window) -> Decision:
+        """Start over, and keep what the window has already measured of the new work."""
+        others, target = self._evidence.other_work_of(window), window.target_hz
+        decision = self._start_over("the steps' work has changed")
+        if others is not None and target in self._table:
+            self._other = others, self._table.index(target)
+        if others is not None and target is None and others.steps == window.steps:
+            return self._after_baseline(window)
+        return decision
 
     def _advice(self) -> Decision:
         return self._decision(State.ADVISE, self._best(), "what it would do")
@@ -253,34 +222,44 @@ class Governor:
             return self._decision(
                 State.VERIFY, self._best(), "another operating point was measured"
             )
-        point = None if target is None else self._points.index(target)
+        point = None if target is None else self._table.index(target)
         known = point is None or point in self._evidence.measured
         off = self._evidence.observe(window, point)
-        size = _size(window)
-        self._owed += -size if point is None else self._share_now() * size
-        self._owed = max(self._owed, 0.0)
+        if point is None:
+            self._upkeep.pay(window)
+        else:
+            self._upkeep.add(window, self._outlook.gain_error(self._exponent))
         if off is not None:
-            return self._surprised() if known else self._look_again(point, off)
-        if self._state is State.HOLD and self._leads_elsewhere(window):
+            return self._surprised(window) if known else self._look_again(point, off)
+        if self._state is State.HOLD and self._asking.leads_elsewhere(window):
+            self._expect(self._asking.ask(window))
             return self._choose(window, "the tree leads elsewhere now")
         if point is not None and self._objective.over_power(window):
-            return self._choose(window, self._over_cap(point, window))
+            lowest = target == self._points[0]
+            return self._choose(window, over_cap(self._objective, lowest, window))
         if point is not None and self._state is not State.REFINE:
-            if told := self._broken(point, window):
+            if told := self._broken(point):
                 if missed := self._missed(told):
                     return missed
-                if self._holds:
+                if self._outlook.holds:
                     return Decision(State.BASELINE, None, f"{told}; is it the machine?")
                 return self._choose(window, told)
-            self._misses = 0
+            self._fallback.kept()
             self._surprises = 0 if self._state is State.HOLD else self._surprises
         return self._choose(window, None)
 
-    def _surprised(self) -> Decision:
+    def _broken(self, place: int) -> str | None:
+        belief = self._evidence.belief
+        # What a plan asks for is no promise to the user; that it asks for something else counts.
+        promised = replace(self._planned, max_slowdown=self._objective.max_slowdown)
+        return None if belief is None else broken(belief, promised, place)
+
+    def _surprised(self, window: Window) -> Decision:
         """What is measured at a known point no longer fits: look at the baseline, or start over."""
         self._surprises += 1
         if self._surprises > 1:
-            return self._start_over("the job has changed")
+            decision = self._start_over("the job has changed")
+            return self._after_baseline(window) if window.target_hz is None else decision
         self._evidence.doubt(DOUBT)
         self._looks = LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
         return Decision(State.BASELINE, None, "this window does not fit the others; a baseline")
@@ -290,33 +269,21 @@ class Governor:
 
         Then comes a baseline window, since the reference may be what is wrong.
         """
-        assert self._evidence.belief is not None
         assert point is not None
+        assert self._evidence.belief is not None
         self._evidence.belief.widen_at(point, off)
-        self._owed = max(self._owed, _size(self._evidence.reference.windows[-1]))
+        self._upkeep.demand(self._evidence.reference.windows[-1])
         self._doubts = True
-        return self._once_more(self._points[point], "far from what was expected")
-
-    def _leads_elsewhere(self, window: Window) -> bool:
-        """Re-evaluate the tree; adopt another leaf that it keeps leading to, each leaf once."""
-        features = features_of(window, self._top_hz, self._objective.max_slowdown)
-        found = walk(self._policy.nodes, features)
-        new = not any(found.leaf is leaf for leaf in self._leaves)
-        self._other_leaf = self._other_leaf + 1 if new else 0
-        if self._other_leaf < OTHER_LEAF_WINDOWS:
-            return False
-        self._other_leaf = 0
-        self._ask(window)
-        return True
+        return self._once_more(self._table[point], "far from what was expected")
 
     def _choose(self, window: Window, told: str | None) -> Decision:
         """Return the next decision from what is believed."""
         best = self._best()
         usual = self._evidence.reference.windows[-1]
-        if self._owed >= _size(usual) and (self._state is State.HOLD or self._doubts):
+        if self._upkeep.is_due(usual) and (self._state is State.HOLD or self._doubts):
             self._doubts = False
             return Decision(State.BASELINE, None, "a baseline window, to compare with")
-        if best is not None and best not in self._evidence.measured:
+        if best is not None and best not in self._outlook.measured:
             self._looks += 1
             return self._decision(State.VERIFY, best, told or "expected to be better")
         look = self._look(best, usual.steps)
@@ -324,85 +291,16 @@ class Governor:
             self._looks += 1
             return self._decision(State.REFINE, look, "worth a look")
         self._looks = 0
-        self._held, self._holds = best, True
+        self._outlook.hold(best)
         return self._decision(State.HOLD, best, told or "within budget")
 
     def _best(self) -> int | None:
-        """Return the point that is best as believed; the held one where it is about as good."""
-        evidence, objective = self._evidence, self._planned
-        assert evidence.belief is not None
-        best = best_point(evidence.belief, objective, evidence.baseline_power_w())
-        held = self._held
-        if not self._holds or held == best or objective.name == "time":
-            return best
-        if held is not None and not self._keeps(held):
-            return best
-        values = evidence.belief.objective(self._exponent)
-        at_held, at_best = (0.0 if each is None else values[each] for each in (held, best))
-        other, one = (best, held) if best is not None else (held, None)
-        error = evidence.belief.difference_error(self._exponent, one)[other]
-        return held if at_held <= at_best + HYSTERESIS + error else best
-
-    def _keeps(self, point: int) -> bool:
-        belief = self._evidence.belief
-        assert belief is not None
-        time = float(belief.answer.time[point])
-        power = belief.answer.energy[point] - time
-        cap_w, baseline_w = self._planned.power_cap_w, self._evidence.baseline_power_w()
-        cool = cap_w is None or baseline_w is None or baseline_w * math.exp(power) <= cap_w
-        return time <= math.log1p(self._objective.max_slowdown) and cool
+        """Return the best point as planned now."""
+        self._planned = self._plan.planned(self._cap.planned(self._objective), self._evidence)
+        return self._outlook.best(self._planned)
 
     def _look(self, best: int | None, steps: int) -> int | None:
-        evidence = self._evidence
-        belief = evidence.belief
-        assert belief is not None
-        error = evidence.look_error(steps)
-        power_w = evidence.baseline_power_w()
-        if not self._holds and best is not None and self._lesson is None:
-            near = promising_neighbour(belief, self._planned, power_w, best, evidence.measured)
-            if near is not None:
-                return near
-        least = HYSTERESIS if self._holds else 0.0
-        return worth_a_look(belief, self._planned, power_w, best, error, least)
-
-    def _broken(self, point: int, window: Window) -> str | None:
-        """Return in words how the point has clearly not kept its promise, or None."""
-        belief = self._evidence.belief
-        assert belief is not None
-        # Under a cap, what is measured leads to a lower clock; the board's own keeps no cap.
-        if self._objective.name == "time" or self._objective.power_cap_w is not None:
-            return None
-        slow = float(belief.answer.time[point] - SURE * belief.time_error[point])
-        budget = self._objective.max_slowdown
-        if slow > math.log1p(budget + GRACE):
-            return (
-                f"{math.expm1(belief.answer.time[point]):.1%} slower, over the {budget:.1%} chosen"
-            )
-        value = belief.objective(self._exponent)[point]
-        error = belief.difference_error(self._exponent, None)[point]
-        if value - SURE * error > 0:
-            return f"{math.expm1(value):.1%} worse than the baseline"
-        return None
-
-    def _over_cap(self, point: int, window: Window) -> str:
-        lowest = " at the lowest operating point" if point == 0 else ""
-        return f"{self._objective.power_of(window):.1f} W, over the cap of {self._objective.power_cap_w:.1f} W{lowest}"
-
-    def _missed(self, told: str) -> Decision | None:
-        """Count a miss; return the fallback where it is one too many."""
-        self._misses += 1
-        if self._misses < MISSES_ALLOWED:
-            return None
-        self._pause = FALLBACK_WINDOWS << min(self._fallbacks, 16)
-        self._fallbacks += 1
-        return Decision(State.FALLBACK, None, f"{told}; missed twice, falling back")
-
-    def _share_now(self) -> float:
-        belief = self._evidence.belief
-        if belief is None or self._held is None or not self._evidence.is_steady:
-            return self._share
-        error = belief.difference_error(self._exponent, None)[self._held]
-        return self._share * (PRECISE_SHARE if error < PRECISE else 1.0)
+        return self._outlook.look(self._planned, best, steps, self._lesson is None)
 
     def _decision(self, state: State, point: int | None, told: str) -> Decision:
         """Return the decision for an operating point, with what is expected of it."""
@@ -410,22 +308,16 @@ class Governor:
             kept = (
                 "no operating point within the constraints is better than the board's own governor"
             )
-            return Decision(state, None, kept, self._path())
-        belief = self._evidence.belief
-        assert belief is not None
+            told, notice = self._plan.told(kept)
+            return Decision(state, None, told, self._asking.path, notice=notice)
+        belief = self._outlook.belief
+        told, notice = self._plan.told(told)
         return Decision(
             state,
             self._points[point],
             told,
-            self._path(),
+            self._asking.path,
             -math.expm1(belief.answer.energy[point]),
             math.expm1(belief.answer.time[point]),
+            notice,
         )
-
-    def _path(self) -> tuple[str, ...]:
-        return () if self._walk is None else self._walk.path
-
-
-def _size(window: Window) -> float:
-    """How much of the run a window is: in steps, or in seconds where none are seen."""
-    return window.steps or window.duration_s

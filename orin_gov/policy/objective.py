@@ -22,12 +22,18 @@ CAPPED_POWERS = {
 class Objective:
     """What to lower (`name`), at most how much slower (0.1 is 10 %), at most how many watts, and
     which power (`capped_power`) they cap.
+
+    A job of so many `steps` is to end within `deadline_s` of its start, and to take no more than
+    `energy_budget_j` of the module's energy (policy/plan.py).
     """
 
     name: str = "energy"
     max_slowdown: float = 0.10
     power_cap_w: float | None = None
     capped_power: str = "module"
+    deadline_s: float | None = None
+    energy_budget_j: float | None = None
+    steps: int | None = None
 
     def __post_init__(self) -> None:
         if self.name not in OBJECTIVES:
@@ -41,6 +47,22 @@ class Objective:
         if self.capped_power not in CAPPED_POWERS:
             raise UsageError(
                 f"power_cap is on {self.capped_power!r}, expected one of {', '.join(CAPPED_POWERS)}"
+            )
+        self._check_plan()
+
+    def _check_plan(self) -> None:
+        for value, what in (
+            (self.deadline_s, "deadline is {:g} s"),
+            (self.energy_budget_j, "energy budget is {:g} J"),
+        ):
+            if value is not None and not 0 < value < math.inf:
+                raise UsageError(f"{what.format(value)}, expected more than 0")
+        if self.steps is not None and self.steps < 1:
+            raise UsageError(f"steps is {self.steps}, expected at least 1")
+        if self.steps is None and (self.deadline_s or self.energy_budget_j):
+            raise UsageError(
+                "a deadline and an energy budget take the number of steps that the job has: "
+                "name it with --steps N"
             )
 
     def combine(self, time: float | None, energy: float | None) -> float | None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision, Governor, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
+from orin_gov.policy.governor import Governor
 from orin_gov.policy.saving import Expected
 from orin_gov.policy.window import Window
 

@@ -33,6 +33,21 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """What a run had come to when a window ended, in no window or in one; None: not measured.
+
+    `steps_s` and `steps_j` are those of the steps, `elapsed_s` and `spent_j` (the module's energy)
+    those of all since the start: what is between them went into loading, evaluation, checkpoints.
+    """
+
+    steps: int
+    steps_s: float
+    elapsed_s: float
+    steps_j: float | None = None
+    spent_j: float | None = None
+
+
+@dataclass(frozen=True)
 class Window:
     """What was measured between two moments. Missing is None, never zero.
 
@@ -79,6 +94,7 @@ class Window:
     power_range_w: tuple[float, float] | None = None
     surroundings: Surroundings = field(default_factory=Surroundings)
     sensitivity: float | None = None
+    progress: Progress | None = None
 
     @property
     def power_w(self) -> float | None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from orin_gov.policy.governor import State
+from orin_gov.policy.decision import State
 from orin_gov.policy.saving import relative_to_baseline
 from orin_gov.policy.window import Window
 from orin_gov.record.run import Run

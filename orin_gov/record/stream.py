@@ -6,6 +6,7 @@ tail is emptied only when the next one is full: by then what it held is long on 
 At the end both are gone.
 """
 
+import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,9 @@ BATCH_ROWS = 200
 
 LARGE_ROWS = 1000
 """Rows of a large batch: 50 s of samples, longer than a kernel keeps what was written in memory."""
+
+CHECKSUM = "checksum"
+"""Metadata of a batch: after a power loss a file may be of its full length, and end in zeros."""
 
 NUMPY = {"int64": np.int64, "float": np.float32, "double": np.float64}
 """numpy's types by pyarrow's names of the types that the tables' columns have."""
@@ -100,7 +104,7 @@ class _File:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append a batch; it has reached the file system when this returns."""
-        self._writer.write_batch(batch)
+        self._writer.write_batch(batch, {CHECKSUM: str(checksum(batch))})
         self._file.flush()
 
     def close(self) -> None:
@@ -114,6 +118,24 @@ class _File:
 def tail_of(path: Path, turn: int) -> Path:
     """Return the path of one of the two tails beside NAME.arrows."""
     return path.with_name(f"{path.stem}.tail-{turn}{path.suffix}")
+
+
+def checksum(batch: pa.RecordBatch) -> int:
+    """Return the CRC-32 of the numbers in a batch and of which of them are missing.
+
+    Raises:
+        TypeError, ValueError: a column is not of numbers.
+    """
+    found = 0
+    for column in batch.columns:
+        rows, width = len(column), column.type.bit_width // 8
+        validity, values = column.buffers()
+        valid = np.ones(rows, np.uint8)
+        if validity is not None:
+            valid = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")[:rows]
+        numbers = np.frombuffer(values, np.uint8)[: rows * width].reshape(rows, width)
+        found = zlib.crc32((numbers * valid[:, None]).tobytes(), zlib.crc32(valid.tobytes(), found))
+    return found
 
 
 def _column(values: Sequence[float | None], kind: pa.DataType) -> pa.Array:

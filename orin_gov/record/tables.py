@@ -1,11 +1,12 @@
 """Reading the tables of a run directory, as far as they go."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orin_gov.record.stream import tail_of
+from orin_gov.record.stream import CHECKSUM, checksum, tail_of
 
 
 def read_table(path: Path, key: str) -> tuple[pa.Table | None, str | None]:
@@ -64,13 +65,26 @@ def read_stream(file: Path) -> tuple[pa.Table | None, str | None]:
     except (pa.ArrowException, OSError, ValueError) as error:
         return None, f"{file.name} is damaged: {_first_line(error)}"
     try:
-        for batch in reader:
-            batch.validate(full=True)
+        for batch in _whole_batches(reader):
             batches.append(batch)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         table = pa.Table.from_batches(batches, schema)
         return table, f"{file.name} ends after {table.num_rows} rows: {_first_line(error)}"
     return pa.Table.from_batches(batches, schema), None
+
+
+def _whole_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream; one whose checksum does not match is a ValueError."""
+    while True:
+        try:
+            batch, metadata = reader.read_next_batch_with_custom_metadata()
+        except StopIteration:
+            return
+        batch.validate(full=True)
+        told = (metadata or {}).get(CHECKSUM)  # an older record has none
+        if told is not None and told != str(checksum(batch)).encode():
+            raise ValueError("the next ones were not written in full")
+        yield batch
 
 
 def _first_line(error: Exception) -> str:

@@ -64,7 +64,10 @@ class Attendant:
         self._attached = self._ending = False
 
     def run(self) -> None:
-        """Carry and draw until told to end, or, without a supervisor, until the script ends."""
+        """Carry and draw until told to end, or, without a supervisor, until the script ends.
+
+        What the script has left running keeps its output: it is carried on, without a view.
+        """
         self._attached = True
         while self._attached:
             self._fit()
@@ -76,18 +79,23 @@ class Attendant:
                 self._listen()
             self._draw()
             if self._ending:
-                self._drain()
-                return
+                if not self._drain():
+                    return
+                self._attached = False
         self.leave()
+        self._channel.close()  # the supervisor waits no longer
         while self._carry():
             pass
 
-    def _drain(self) -> None:
-        """Carry what is left; what the script has left running may write on for ever."""
+    def _drain(self) -> bool:
+        """Carry what is left; True where somebody whom the script has left may write on."""
         until_s = time.monotonic() + LONGEST_DRAIN_S
         while time.monotonic() < until_s:
-            if not select.select([self._master], [], [], DRAIN_S)[0] or not self._carry():
-                return
+            if not select.select([self._master], [], [], DRAIN_S)[0]:
+                return True
+            if not self._carry():
+                return False
+        return True
 
     def leave(self) -> None:
         """Give the whole terminal back."""

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from orin_gov.board.probe import Board
-from orin_gov.policy.governor import Decision
+from orin_gov.policy.decision import Decision
 from orin_gov.policy.objective import Objective
 
 if TYPE_CHECKING:

@@ -69,8 +69,16 @@ class LiveView:
         return self._remaining_s
 
     def tend(self) -> None:
-        """Where the view has died, carry the script's output over without it."""
-        if self._pid is None or not os.waitpid(self._pid, os.WNOHANG)[0]:
+        """Where the view has died, carry the script's output over without it.
+
+        One that was stopped on its own is continued: the script would soon wait for it.
+        """
+        if self._pid is None:
+            return
+        pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            os.kill(self._pid, signal.SIGCONT)
+        if not pid or os.WIFSTOPPED(status):
             return
         self._pid = None
         copying = (self._master, os.dup(self._kept[1]))
@@ -101,7 +109,7 @@ class LiveView:
         if self._pid is None:
             return
         deadline_s = time.monotonic() + PATIENCE_S
-        while not os.waitpid(self._pid, os.WNOHANG)[0]:
+        while not os.waitpid(self._pid, os.WNOHANG)[0] and not self._is_let_go():
             if time.monotonic() > deadline_s:
                 # The terminal may be held (Ctrl-S); what is left to be shown must not hold us.
                 os.kill(self._pid, signal.SIGKILL)
@@ -109,6 +117,17 @@ class LiveView:
                 break
             time.sleep(0.002)
         self._pid = None
+
+    def _is_let_go(self) -> bool:
+        """Tell whether the view has closed its end: it stays for what the script left running."""
+        try:
+            while self._channel.recv(64, socket.MSG_DONTWAIT):
+                pass
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        return True
 
 
 def _copy(master: int, terminal: int) -> None:

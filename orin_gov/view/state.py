@@ -46,7 +46,7 @@ class SensorState:
 class Snapshot:
     """Everything the view draws. Missing is None; shares are of 1; `t_ns` is CLOCK_MONOTONIC.
 
-    `pid` and `started_s` (since the epoch, as psutil tells it) name the supervisor. The clock's
+    `pid` and `started_s` (since the boot) name the supervisor. The clock's
     `floor_hz` and `cap_hz` are the board's own limits, not what is written while governing.
     """
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from orin_gov.record.live import read_live
 from orin_gov.record.reader import read_manifest, read_summary
+from orin_gov.running import started_s
 from orin_gov.view.lines import print_end
 from orin_gov.view.panels import clock_time, rows
 from orin_gov.view.state import Snapshot, from_json
@@ -74,11 +74,9 @@ def is_alive(snapshot: Snapshot) -> bool:
     """
     if 0 <= silence_s(snapshot) < FRESH_S:
         return True
-    try:
-        # A process id comes round again; the time it was started with does not.
-        return bool(abs(psutil.Process(snapshot.pid).create_time() - snapshot.started_s) < 1.0)
-    except psutil.Error:
-        return False
+    # A process id comes round again; the time it was started with does not.
+    began_s = started_s(snapshot.pid)
+    return began_s is not None and abs(began_s - snapshot.started_s) < 1.0
 
 
 def silence_s(snapshot: Snapshot) -> float:

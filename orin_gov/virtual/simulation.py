@@ -9,16 +9,16 @@ alone, not on what was decided before it.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from orin_gov.engine import TICK_S
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.history import History
-from orin_gov.policy.window import Window
+from orin_gov.policy.window import Progress, Window
 from orin_gov.tally import EpochRecord
 from orin_gov.virtual.clock import VirtualClock
 from orin_gov.virtual.counted import surroundings_of
@@ -158,11 +158,21 @@ class Simulation:
             )
             if gathering.add(part):
                 phases, clock = self._job.phases, self._clock
+                found = gathering.window(phases, self._rails, clock.pinned_hz, begin_s, clock.now_s)
                 return self._history.complete(
-                    gathering.window(phases, self._rails, clock.pinned_hz, begin_s, clock.now_s),
+                    replace(found, progress=self._progress()),
                     surroundings_of(self._board, self.temperature_c),
                 )
         return None
+
+    def _progress(self) -> Progress:
+        return Progress(
+            self._steps,
+            self._steps_s,
+            self._clock.now_s,
+            float(self._steps_j @ self._module),
+            float((self._steps_j + self._paused_j) @ self._module),
+        )
 
     def _apply(self, decision: Decision) -> None:
         """Ask for what was decided, and run on until it has taken effect: those steps are in no

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import socket
 import sys
 import time
@@ -17,6 +18,8 @@ LONGEST_HOLE = 0.05
 """A rail's energy counts as missing where more than this share of a window was not measured."""
 
 ANSWER_S = 4.0
+
+FORGOTTEN = "the script has closed its descriptors, or this is a fork of it"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Meter:
     def __init__(self, address: str | None) -> None:
         self._address = address
         self._socket: socket.socket | None = None
+        self._opened: tuple[int, tuple[int, int] | None] | None = None
         self._answers = b""
         self._asked: dict[str, tuple[int, int]] = {}  # by window: when it began, question's number
         self._known: dict[int, dict[str, Any]] = {}
@@ -96,14 +100,25 @@ class Meter:
     def close(self) -> None:
         """Ask nothing any more."""
         if self._socket is not None:
-            self._socket.close()
+            # Where the script has closed all descriptors, its number may be a file of the script's.
+            if self._is_ours(self._socket):
+                self._socket.close()
+            else:
+                self._socket.detach()
         self._socket, self._address = None, None
+
+    def _is_ours(self, peer: socket.socket) -> bool:
+        """Tell whether it still is what was opened here: not a file of the script's, nor a fork's."""
+        return self._opened == (os.getpid(), identity(peer.fileno()))
 
     def _ask(self, t_ns: int | None) -> int:
         """Send a question; return its number."""
         try:
+            if self._socket is not None and not self._is_ours(self._socket):
+                raise OSError(FORGOTTEN)
             if self._socket is None and self._address is not None:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self._opened = os.getpid(), identity(self._socket.fileno())
                 self._socket.settimeout(ANSWER_S)
                 self._socket.connect(self._address)
             if self._socket is not None:
@@ -117,6 +132,8 @@ class Meter:
         """Return the answer to a question, or None where there is none; answers come in order."""
         try:
             while self._socket is not None and self._received < question:
+                if not self._is_ours(self._socket):
+                    raise OSError(FORGOTTEN)
                 line = self._line(self._socket)
                 self._received += 1
                 self._known[self._received] = json.loads(line)
@@ -139,6 +156,15 @@ class Meter:
     def _lose(self, error: Exception) -> None:
         logger.info("energy is not known any more: %s", error)
         self.close()
+
+
+def identity(descriptor: int) -> tuple[int, int] | None:
+    """Return what is behind a descriptor, as a device and a number on it; None for nothing."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _synchronise() -> None:

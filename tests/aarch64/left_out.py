@@ -1,9 +1,11 @@
 """A pytest plugin for runs under emulation: fewer examples, and what to leave out, with the reason.
 
 `left_out.txt` lists a reason, and below it files of tests, or single tests of a file. A file left
-out is not even imported. What is not on the list is run, so that a new test is.
+out is not even imported. What is not on the list is run, so that a new test is. Reasons that begin
+with `#!` hold always, the others unless ORIN_GOV_TEST_ALL is set: they are of time alone.
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,11 +19,12 @@ settings.load_profile("emulated")
 
 def read() -> dict[str, str]:
     """Return the reason by `file` or `file::test`."""
-    reasons, reason = {}, ""
+    reasons, reason, skips = {}, "", True
     for line in Path(__file__).with_suffix(".txt").read_text().splitlines():
-        if line.startswith("# "):
-            reason = line[2:]
-        elif line:
+        if line.startswith("#"):
+            mark, _, reason = line.partition(" ")
+            skips = mark == "#!" or not os.environ.get("ORIN_GOV_TEST_ALL")
+        elif line and skips:
             reasons[line] = reason
     return reasons
 

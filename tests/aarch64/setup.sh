@@ -1,6 +1,7 @@
 #!/bin/bash
 # Builds what `make test-aarch64` needs: an arm64 root with Python and headers, the packages' arm64
-# wheels, and the extension, cross-compiled beside the host's own. Usage: setup.sh DEST PYTHON
+# wheels, and the extension, cross-compiled beside the host's own. Usage: setup.sh DEST PYTHON [all]
+# With `all`, also the large packages (torch, scikit-learn) that only a few of the tests need.
 # A minute or two the first time; only the extension, in seconds, when DEST is there already.
 set -euo pipefail
 dest=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -19,6 +20,11 @@ if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
   fi
   { apt-get update -q && "${install[@]}"; } >/dev/null
 fi
+wheels() { # DEST-FOLDER PIP-ARGUMENTS...
+  "$python" -m pip install -q --target "$1" --only-binary=:all: --implementation cp \
+    --python-version $version --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 \
+    "${@:2}"
+}
 root=$dest/root
 if [ ! -e "$dest/root.done" ]; then
   rm -rf "$root"
@@ -28,11 +34,16 @@ python$version-minimal,libpython$version-stdlib,libpython$version-dev,libc6-dev,
 fi
 if [ ! -e "$dest/site.done" ]; then
   rm -rf "$dest/site" "$dest/tools"
-  "$python" -m pip install -q --target "$dest/site" --only-binary=:all: --implementation cp \
-    --python-version $version --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 \
-    numpy psutil rich pyarrow pytest pytest-timeout hypothesis
+  wheels "$dest/site" numpy psutil rich pyarrow pytest pytest-timeout hypothesis
   "$python" -m pip install -q --target "$dest/tools" cython setuptools
   touch "$dest/site.done"
+fi
+if [ "${3-}" = all ] && [ ! -e "$dest/more.done" ]; then
+  rm -rf "$dest/more"
+  # The last torch whose arm64 wheel is for processors alone; of what it requires, that which it loads.
+  wheels "$dest/more" --no-deps torch==2.9.1 filelock typing_extensions sympy mpmath networkx fsspec
+  wheels "$dest/more" scikit-learn pyte jinja2
+  touch "$dest/more.done"
 fi
 # An emulated process cannot start another by its own name: programs go by this script's.
 cat > "$dest/python" <<END

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import VIRTUAL, command
 
-from orin_gov.policy.governor import State
+from orin_gov.policy.decision import State
 from orin_gov.policy.tree import Leaf
 from orin_gov.supervisor import load_policy
 

@@ -22,7 +22,8 @@ from plants import (
     states,
 )
 
-from orin_gov.policy.governor import BASELINE_WINDOWS, Decision, Governor, State
+from orin_gov.policy.decision import Decision, State
+from orin_gov.policy.governor import BASELINE_WINDOWS, Governor
 from orin_gov.policy.objective import OBJECTIVES
 from orin_gov.policy.sound import MOST, sound
 from orin_gov.policy.window import StepSample, Window

@@ -231,3 +231,51 @@ def test_between_knots_it_interpolates_and_beyond_the_nearest_stands() -> None:
     assert at_clocks(knots, values, [0.1, 0.2, 0.4, 1.0, 1.3]).tolist() == [3, 3, 2, 0, 0]
     rows = np.stack([np.concatenate([values, 10 * values])])
     assert halves_at_clocks(knots, rows, [0.4]).tolist() == [[2.0, 20.0]]
+
+
+@given(histories(), st.floats(-0.3, 0.3), st.floats(-0.3, 0.3))
+@settings(deadline=None)
+def test_against_another_governor_of_the_boards_own_all_points_move_alike(
+    history, energy: float, time: float
+) -> None:
+    belief, before = filtered(history, prior()), filtered(history, prior())
+    belief.rebase(energy, time, 0.003, 0.004)
+    moved_j, moved_s = before.machine
+    assert belief.answer.energy == pytest.approx(before.answer.energy + moved_j - energy)
+    assert belief.answer.time == pytest.approx(before.answer.time + moved_s - time)
+    assert belief.machine == (0.0, 0.0)
+    for one in range(N):
+        told = belief.difference_error(1, one), before.difference_error(1, one)
+        assert told[0] == pytest.approx(told[1], abs=1e-7)
+    # A window at a point is expected where it would have been: only the reference is another.
+    assert belief.surprise(1, *_as_before(before, energy, time), 1e-9, 1e-9)[1] < 1e-7
+
+
+def _as_before(before: Belief, energy: float, time: float) -> tuple[float, float]:
+    """What point 1 is expected to take of a reference that lies so far from the earlier one."""
+    answer, machine = before.answer, before.machine
+    return answer.energy[1] + machine[0] - energy, answer.time[1] + machine[1] - time
+
+
+def test_a_new_reference_errs_alike_for_all_windows_after_it() -> None:
+    belief = Belief(prior(), 1e-6)
+    belief.observe(1, -0.2, 0.1, 1e-6, 1e-6)
+    belief.rebase(-0.05, 0.02, 0.01, 0.01)
+    assert belief.time_error[1] == pytest.approx(0.01, rel=1e-3)
+    # The error of the new reference is in the window at the point as well: it tells nothing new.
+    belief.observe(1, -0.15, 0.08, 1e-6, 1e-6)
+    assert belief.time_error[1] == pytest.approx(0.01, rel=1e-3)
+    belief.observe(None, 0.007, 0.006, 1e-6, 1e-6)
+    assert belief.time_error[1] < 1e-4
+    assert belief.answer.time[1] == pytest.approx(0.08 - 0.006, abs=1e-4)
+
+
+def test_what_is_believed_of_some_points_is_what_is_believed_of_all() -> None:
+    belief = filtered([(2, -0.1, 0.05, 0.01, 0.01, 0.001)], prior())
+    some = belief.of([1, 3])
+    assert some.answer.energy == pytest.approx(belief.answer.energy[[1, 3]])
+    assert some.time_error == pytest.approx(belief.time_error[[1, 3]])
+    assert some.difference_error(1, 0)[1] == pytest.approx(belief.difference_error(1, 1)[3])
+    assert some.lesson.time == pytest.approx(belief.lesson.time[[1, 3]])
+    some.observe(0, -0.3, 0.2, 1e-3, 1e-3)
+    assert belief.answer.energy[1] != pytest.approx(some.answer.energy[0])

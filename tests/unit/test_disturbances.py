@@ -9,7 +9,7 @@ from trees import build_tree, write
 from orin_gov.board.gpu import Gpu, find_gpu
 from orin_gov.board.throttling import Throttling
 from orin_gov.disturbances import CHRONIC, Disturbances
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.tally import EpochRecord
 

@@ -23,14 +23,11 @@ from plants import (
     states,
 )
 
+from orin_gov.errors import UsageError
 from orin_gov.policy.choice import GRACE
-from orin_gov.policy.governor import (
-    BASELINE_WINDOWS,
-    FALLBACK_WINDOWS,
-    LEAST_NOISE,
-    Governor,
-    State,
-)
+from orin_gov.policy.decision import LEAST_NOISE, State
+from orin_gov.policy.fallback import FALLBACK_WINDOWS
+from orin_gov.policy.governor import BASELINE_WINDOWS, Governor
 from orin_gov.policy.objective import OBJECTIVES, Objective
 from orin_gov.policy.tree import Leaf, Split
 from orin_gov.policy.window import StepSample, Window
@@ -366,6 +363,17 @@ def test_baseline_windows_take_at_most_their_share_of_the_steps(
     assert baseline <= share * governed + 3
 
 
+def test_a_share_of_zero_measures_the_baseline_at_the_start_alone() -> None:
+    decisions = drive(governor(baseline_share=0.0, max_slowdown=0.15), 200, PLANT.window)
+    assert State.BASELINE not in states(decisions[4:])
+
+
+@pytest.mark.parametrize("share", [-0.01, 0.51, float("nan")])
+def test_a_share_that_leaves_nothing_to_govern_is_refused(share: float) -> None:
+    with pytest.raises(UsageError, match="share of baseline windows"):
+        governor(baseline_share=share)
+
+
 def test_baseline_windows_recur_where_no_steps_are_seen() -> None:
     decisions = drive(governor(), 300, stepless)
     recurring = states(decisions[10:]).count(State.BASELINE)
@@ -477,6 +485,99 @@ def test_points_that_open_or_close_make_it_measure_anew_and_choose_among_them() 
     for _ in range(BASELINE_WINDOWS):
         decision = to.decide(PLANT.window(None))
     assert decision.target_hz == best_within(PLANT, 5.0)
+
+
+def test_what_was_measured_before_a_cap_moved_need_not_be_measured_again() -> None:
+    subject = governor(max_slowdown=5.0)
+    held = holding(subject, PLANT.window)
+    decisions = drive(subject, 5, PLANT.window)
+    cap_hz = POINTS[4]
+
+    def capped(hz: int | None) -> Window:
+        return PLANT.window(hz) if hz else replace(PLANT.window(cap_hz), target_hz=None)
+
+    subject.set_points(POINTS[:5], "a cap")
+    decision = subject.decide(capped(None))
+    best = min(POINTS[:5], key=PLANT.energy)
+    assert (decision.state, decision.target_hz) == (State.HOLD, best)
+    # The board's own governor is another one under the cap, and the saving is told against that.
+    against = 1 - PLANT.energy(best) / PLANT.energy(cap_hz)
+    assert decision.predicted_saving == pytest.approx(against, abs=0.005)
+    subject.decide(capped(best))
+    subject.set_points(POINTS, "the cap is gone")
+    decision = subject.decide(PLANT.window(None))
+    assert (decision.state, decision.target_hz) == (State.HOLD, held.target_hz)
+    assert decisions[-1].target_hz == held.target_hz
+    assert decision.predicted_saving == pytest.approx(1 - PLANT.energy(best), abs=0.005)
+
+
+def test_a_cap_that_moves_again_before_its_baseline_loses_nothing() -> None:
+    subject = governor(max_slowdown=5.0)
+    held = holding(subject, PLANT.window)
+    subject.set_points(POINTS[:2], "a cap")
+    subject.set_points(POINTS[:4], "another cap")
+    subject.set_points(POINTS, "no cap")
+    decision = subject.decide(PLANT.window(None))
+    assert (decision.state, decision.target_hz) == (State.HOLD, held.target_hz)
+
+
+def with_work(window: Window, factor: float) -> Window:
+    """The window with steps of so many times the work, each taking so many times as much."""
+    samples = [
+        StepSample(factor * each.work, each.time_s, each.energy_j)
+        for each in scaled(window, slower=factor, dearer=factor).samples
+    ]
+    return replace(
+        scaled(window, slower=factor, dearer=factor, work=factor * (window.work or 0.0)),
+        samples=samples,
+    )
+
+
+def test_the_window_that_told_of_other_work_counts_for_it() -> None:
+    subject = governor(max_slowdown=0.15)
+    held = holding(subject, PLANT.window)
+    subject.decide(with_work(PLANT.window(held.target_hz, steps=15), 3.0))
+    decision = subject.decide(with_work(PLANT.window(None), 3.0))
+    # It was measured there already: nothing is left to verify.
+    assert (decision.state, decision.target_hz) == (State.HOLD, held.target_hz)
+
+
+def test_of_a_window_that_the_change_fell_into_only_the_later_steps_count() -> None:
+    subject = governor(max_slowdown=0.15)
+    held = holding(subject, PLANT.window)
+    halves = PLANT.window(held.target_hz), with_work(PLANT.window(held.target_hz), 3.0)
+    mixed = replace(
+        halves[1],
+        steps=6,
+        work=sum(half.work or 0.0 for half in halves),
+        duration_s=sum(half.duration_s for half in halves),
+        energy_j=sum(half.energy_j or 0.0 for half in halves),
+        samples=[*halves[0].samples, *halves[1].samples],
+    )
+    subject.decide(mixed)
+    subject.decide(with_work(PLANT.window(None), 3.0))
+    outcome = subject.outcome(with_work(PLANT.window(held.target_hz), 3.0))
+    assert outcome.slowdown == pytest.approx(PLANT.slowdown(held.target_hz), abs=1e-3)
+
+
+def test_a_baseline_window_that_told_of_other_work_is_the_new_baseline() -> None:
+    subject = governor(max_slowdown=0.15)
+    held = holding(subject, PLANT.window)
+    subject.decide(scaled(PLANT.window(held.target_hz), slower=1.3, dearer=1.3))
+    decision = subject.decide(with_work(PLANT.window(None), 3.0))
+    assert decision.target_hz == held.target_hz
+    assert decision.state is not State.BASELINE
+
+
+def test_a_baseline_window_that_proves_the_job_another_is_its_first() -> None:
+    subject = governor(max_slowdown=0.15)
+    held = holding(subject, PLANT.window)
+    decisions = [subject.decide(scaled(PLANT.window(held.target_hz), slower=1.3, dearer=1.3))]
+    decisions.append(subject.decide(scaled(PLANT.window(None), slower=1.3, dearer=1.3)))
+    assert decisions[0].state is State.BASELINE
+    assert decisions[1].target_hz == held.target_hz
+    outcome = subject.outcome(scaled(PLANT.window(None), slower=1.3, dearer=1.3))
+    assert outcome.slowdown == pytest.approx(0.0, abs=0.01)
 
 
 def test_a_window_at_a_point_that_is_gone_chooses_anew() -> None:

@@ -15,7 +15,8 @@ from orin_gov.board.gpu import Gpu, find_gpu
 from orin_gov.control import Control, take_control
 from orin_gov.errors import BoardError
 from orin_gov.helm import MOST_ADOPTIONS, Helm, Lookout, has_come, open_points
-from orin_gov.policy.governor import Governor, State
+from orin_gov.policy.decision import State
+from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 
 LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]

@@ -8,7 +8,7 @@ import pytest
 
 from orin_gov.board.identity import Identity
 from orin_gov.board.probe import Board
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.window import Window
 from orin_gov.tally import EpochRecord

@@ -22,7 +22,8 @@ from orin_gov.helm import Helm, Lookout
 from orin_gov.meter import Meter
 from orin_gov.observer import Observer, Subject
 from orin_gov.phases import BACKWARD, DATA, FORWARD, OPTIMIZER
-from orin_gov.policy.governor import Decision, Governor, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
+from orin_gov.policy.governor import Governor
 from orin_gov.policy.history import History
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.saving import saving

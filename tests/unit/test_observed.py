@@ -22,7 +22,7 @@ from orin_gov.observed import (
     rail_states,
     total_state,
 )
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.sight import KEPT_STEPS, Sight
 from orin_gov.tally import EpochRecord

@@ -7,7 +7,8 @@ from plants import POINTS, Plant, policy_of_all_plants
 
 from orin_gov.commands.run import parse_cap
 from orin_gov.errors import UsageError
-from orin_gov.policy.governor import Governor, State
+from orin_gov.policy.decision import State
+from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.window import Surroundings, Window
 

@@ -15,7 +15,7 @@ from runs import tally_of
 from orin_gov._sampler import Samples
 from orin_gov.errors import RunDirectoryError
 from orin_gov.phases import BACKWARD, FORWARD, PHASES
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.record.reader import read_decisions, read_manifest, read_summary
 from orin_gov.record.tables import read_table

@@ -17,7 +17,7 @@ from bench._ours import OURS, ours, play_ours
 from bench._rivals import RIVALS, Podgov, rival
 from bench._statistics import by_job, worst_figure
 from bench._table_job import Costs, Segment, TableJob, Target
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.window import Window
 from orin_gov.virtual.family import workload_family

@@ -8,7 +8,8 @@ import pytest
 from orin_gov._sampler import Samples
 from orin_gov.energy import EnergyTimeline
 from orin_gov.phases import PHASES
-from orin_gov.policy.governor import Governor, State
+from orin_gov.policy.decision import State
+from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.supervisor import load_policy
 from orin_gov.virtual import simulate

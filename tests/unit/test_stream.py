@@ -195,3 +195,25 @@ def test_nothing_that_is_put_in_the_place_of_a_tail_is_followed(tmp_path: Path) 
     table.close()
     assert precious.read_text() == "untouched"
     assert numbers(path) == list(range(2 * LARGE_ROWS + 100))
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_rows_that_a_power_loss_filled_with_zeros_are_not_shown(
+    tmp_path: Path, share: float
+) -> None:
+    """The file has its full length then: what was not written yet reads as zeros."""
+    path = tmp_path / "t.arrows"
+    table = Stream(path, SCHEMA)
+    for number in range(150):
+        table.append(row(number))
+        if number == 99:
+            table.flush()
+            first = tail_of(path, 0).stat().st_size
+    table.flush()
+    whole = tail_of(path, 0).read_bytes()
+    kept = first + round((len(whole) - first) * share)
+    tail_of(path, 0).write_bytes(whole[:kept] + bytes(len(whole) - kept))
+    assert numbers(path) == list(range(100))
+    _, note = read_table(path, "number")
+    assert note is not None
+    assert "ends after 100 rows" in note

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from orin_gov.policy.governor import State
+from orin_gov.policy.decision import State
 from orin_gov.policy.sweep import ALL_MEASURED, WARM_UP, Stop, Sweep, plan
 from orin_gov.policy.window import Window
 

@@ -3,7 +3,7 @@
 import time
 import tracemalloc
 
-from orin_gov.policy.governor import Decision, Outcome, State
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.saving import relative_to_baseline
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.tally import KEPT_WHOLE, EpochRecord, Tally
