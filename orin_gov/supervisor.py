@@ -21,7 +21,7 @@ from orin_gov.board.probe import Board, open_board
 from orin_gov.board.recovery import restore_board
 from orin_gov.caller import Caller, as_caller
 from orin_gov.control import Control, stand_by, take_control
-from orin_gov.engine import Engine, Tally
+from orin_gov.engine import Engine
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.helm import Helm, Lookout
 from orin_gov.meter import Meter
@@ -34,11 +34,14 @@ from orin_gov.policy.objective import Objective
 from orin_gov.policy.policy_file import parse_policy
 from orin_gov.policy.tree import Policy
 from orin_gov.policy.undisturbed import Undisturbed
+from orin_gov.policy.upkeep import BASELINE_SHARE
+from orin_gov.record.kept import kept_plan
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.running import announced
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
 from orin_gov.standstill import Standstill
+from orin_gov.tally import Tally
 from orin_gov.view.lines import print_end, print_epoch, print_start, print_warning
 from orin_gov.view.live import LiveView, live_view
 from orin_gov.virtual.launch import BOARDS, VirtualBoard
@@ -67,6 +70,7 @@ class Settings:
     root: Path = Path("/")
     objective: Objective = field(default_factory=Objective)
     epoch: Epoch = field(default_factory=Epoch)
+    baseline_share: float = BASELINE_SHARE
     policy: Path | None = None
     dry_run: bool = False
     strict: bool = False
@@ -116,7 +120,7 @@ def supervise(
         governor: Decider = (
             decide(board, points)
             if decide is not None
-            else _governor(board, points, policy, settings.objective, advise)
+            else _governor(board, points, policy, settings, advise)
         )
         path = settings.output or default_run_directory(name)
         with as_caller(settings.caller):
@@ -204,6 +208,7 @@ class _Run:
         engine.start()
         observer.start()
         code = wait_for(workload, lambda: self._look_after(engine))
+        lasted_s = time.monotonic() - began_s
         self._give_back()  # before all else: what is yet to be measured and written can wait
         ended = engine.finish()
         metrics.close()
@@ -220,6 +225,9 @@ class _Run:
             time.monotonic() - began_s,
             ring.dropped,
             self._governor.believed_top() if isinstance(self._governor, Undisturbed) else None,
+        )
+        summary.update(
+            kept_plan(self._settings.objective, lasted_s, engine.spent_j(), self._tally.steps)
         )
         if ended:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()
@@ -279,11 +287,13 @@ def load_policy(path: Path | None) -> Policy:
 
 
 def _governor(
-    board: Board, points: tuple[int, ...], policy: Policy, objective: Objective, advise: bool
+    board: Board, points: tuple[int, ...], policy: Policy, settings: Settings, advise: bool
 ) -> Decider:
     """Return the governor of a run; windows that heat or over-current disturb are kept from it."""
     top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
-    governor = Governor(policy, points or (1,), objective, advise, top_hz)
+    governor = Governor(
+        policy, points or (1,), settings.objective, advise, top_hz, settings.baseline_share
+    )
     return Undisturbed(governor, points or (1,))
 
 

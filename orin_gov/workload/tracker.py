@@ -8,7 +8,11 @@ import numpy.typing as npt
 
 from orin_gov._phases import BREAK, STEP
 from orin_gov.counts import Counts, counts_of, parse_kind
-from orin_gov.phases import CHECKPOINT, DATA, EVAL, FORWARD, IDLE, PHASES
+from orin_gov.phases import CHECKPOINT, DATA, EPOCH_END, EVAL, FORWARD, IDLE, PHASES
+
+MOST_SPANS = 100_000
+"""A script that never steps, say one that answers for days, is not remembered for ever: after so
+many spans the step they might have led up to is given up."""
 
 MARK = np.dtype([("t_ns", "<i8"), ("kind", "<i8"), ("value", "<f8")])
 """One record of the phase ring."""
@@ -60,7 +64,10 @@ class StepTracker:
         self._since_ns: int | None = None
         self._counts: dict[tuple[int, int], float] = {}
         self._broken = False
+        self._ending = False
         self.steps = 0
+        self.epoch_ended_after = 0
+        """How many steps there were at the last end of a training epoch."""
 
     def break_off(self) -> None:
         """Leave out all from the last mark to the next end of a step: marks are missing there."""
@@ -81,6 +88,8 @@ class StepTracker:
             if kind == BREAK:
                 self.break_off()
                 continue
+            if kind == EPOCH_END:
+                self._ending |= self._trains()
             if kind != STEP and not 0 <= kind < len(PHASES):
                 continue
             if not self._advance(t_ns):
@@ -88,9 +97,21 @@ class StepTracker:
             if kind == STEP:
                 if step := self._finish(value if 0 < value < math.inf else None):
                     steps.append(step)
+                self._end_epoch()
             else:
                 self._phase = kind
+                # A loader that fetches ahead ends before the forward pass of its last batch.
+                if kind in (DATA, EVAL, CHECKPOINT):
+                    self._end_epoch()
         return steps
+
+    def _trains(self) -> bool:
+        """Whether no evaluation was seen since the last step: its data come to an end as well."""
+        return self._phase != EVAL and all(span.phase != EVAL for span in self._spans)
+
+    def _end_epoch(self) -> None:
+        if self._ending:
+            self._ending, self.epoch_ended_after = False, self.steps
 
     def _advance(self, t_ns: int) -> bool:
         """Close the running span at `t_ns`; False where time would run backwards."""
@@ -99,6 +120,8 @@ class StepTracker:
                 return False
             if t_ns > self._since_ns:
                 self._spans.append(Span(self._phase, self._since_ns, t_ns))
+            if len(self._spans) > MOST_SPANS:
+                self._spans, self._broken = [], True
         self._since_ns = t_ns
         return True
 

@@ -61,6 +61,7 @@ ERRNOS = ("EAGAIN", "EIO", "ENODATA", "ENODEV", "ETIMEDOUT", "EBUSY", "EACCES")
         (b"9223372036854775807", 2**63 - 1),
         (b"9223372036854775808", None),
         (b"0\n", 0),
+        (b"01844674407370746623", 1844674407370746623),  # found by fuzzing
         *((content, None) for name, content in BAD_CONTENT.items() if name != "negative"),
         (b" 5", None),
         (b"+5", None),
