@@ -164,7 +164,7 @@ class Engine(threading.Thread):
         self._events: Mapping[str, int | None] = {}
         self._disturbances = Disturbances(board.root, board.gpu, self._started_ns)
         self._standstill = Standstill(self._started_ns)
-        self._pauses = self._dropped = 0
+        self._pauses = self._dropped = self._taken = self._epoch_ended_after = 0
 
     def finish(self, timeout_s: float = 5.0) -> bool:
         """Take in what is still to be measured and end the thread; True when it ended."""
@@ -205,6 +205,7 @@ class Engine(threading.Thread):
         self._see_dropped()
         while self._waiting and self._is_covered(self._waiting[0], now_ns):
             self._take_step(self._waiting.popleft())
+        self._see_epoch_end()
         self._watch_time(now_ns)
 
     def _look_back(self, now_ns: int) -> None:
@@ -213,11 +214,11 @@ class Engine(threading.Thread):
         if pause is None:
             return
         self._builder.begin_again(now_ns)
-        renewed = pause.suspended and self._helm.renew()
+        if pause.suspended:
+            self._helm.wake(now_ns)
         self._pauses += 1
         if self._pauses <= PAUSES_TOLD:
-            then = "; the GPU had forgotten its limits, they were written again" if renewed else ""
-            self._helm.note(f"{pause.told}: the window around it does not count{then}")
+            self._helm.note(f"{pause.told}: the window around it does not count")
 
     def _see_dropped(self) -> None:
         """Forget the step under way where marks were dropped: the ring is full while we stop."""
@@ -251,8 +252,18 @@ class Engine(threading.Thread):
         self.tally.add_step(measured)
         self.sight.step(measured)
         self._writer.step(measured, self._builder.target_hz, len(self.tally.epochs))
+        self._taken = step.number + 1
         if window := self._builder.add(measured):
             self._end_epoch(window)
+        self._see_epoch_end()
+
+    def _see_epoch_end(self) -> None:
+        """End the decision epoch with a training epoch, when its last step was taken."""
+        ended = self._tracker.epoch_ended_after
+        if ended > self._epoch_ended_after and self._taken >= ended:
+            self._epoch_ended_after = ended
+            if self._taken == ended and (window := self._builder.close()):
+                self._end_epoch(window)
 
     def _watch_time(self, now_ns: int) -> None:
         """End an epoch by time where no steps are seen."""

@@ -131,6 +131,7 @@ class Governor:
                     try:
                         batch = next(batches)
                     except StopIteration:
+                        marker.end_epoch()
                         return
                 yield batch
                 marker.step()

@@ -4,3 +4,6 @@ PHASES = ("idle", "data", "forward", "backward", "optimizer", "eval", "checkpoin
 """Phase names by their code. `idle` is all time in none of the others: host gaps, logging."""
 
 IDLE, DATA, FORWARD, BACKWARD, OPTIMIZER, EVAL, CHECKPOINT = range(len(PHASES))
+
+EPOCH_END = 150
+"""The kind of the mark that says that the training data have come to their end."""

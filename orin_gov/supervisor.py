@@ -34,6 +34,7 @@ from orin_gov.policy.objective import Objective
 from orin_gov.policy.policy_file import parse_policy
 from orin_gov.policy.tree import Policy
 from orin_gov.policy.undisturbed import Undisturbed
+from orin_gov.policy.upkeep import BASELINE_SHARE
 from orin_gov.record.kept import kept_plan
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
@@ -68,6 +69,7 @@ class Settings:
     root: Path = Path("/")
     objective: Objective = field(default_factory=Objective)
     epoch: Epoch = field(default_factory=Epoch)
+    baseline_share: float = BASELINE_SHARE
     policy: Path | None = None
     dry_run: bool = False
     strict: bool = False
@@ -117,7 +119,7 @@ def supervise(
         governor: Decider = (
             decide(board, points)
             if decide is not None
-            else _governor(board, points, policy, settings.objective, advise)
+            else _governor(board, points, policy, settings, advise)
         )
         path = settings.output or default_run_directory(name)
         with as_caller(settings.caller):
@@ -284,11 +286,13 @@ def load_policy(path: Path | None) -> Policy:
 
 
 def _governor(
-    board: Board, points: tuple[int, ...], policy: Policy, objective: Objective, advise: bool
+    board: Board, points: tuple[int, ...], policy: Policy, settings: Settings, advise: bool
 ) -> Decider:
     """Return the governor of a run; windows that heat or over-current disturb are kept from it."""
     top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
-    governor = Governor(policy, points or (1,), objective, advise, top_hz)
+    governor = Governor(
+        policy, points or (1,), settings.objective, advise, top_hz, settings.baseline_share
+    )
     return Undisturbed(governor, points or (1,))
 
 

@@ -209,6 +209,13 @@ class WindowBuilder:
             return None
         return self._window_of_steps(duration_s)
 
+    def close(self) -> Window | None:
+        """Return a window of the steps so far; None where they are too few to be measured."""
+        duration_s = sum(each.step.duration_s for each in self._steps)
+        if not self._steps or duration_s < self._usual.least_s:
+            return None
+        return self._window_of_steps(duration_s)
+
     def close_by_time(self, now_ns: int) -> Window | None:
         """Return a window of time alone, for a script without steps, once its span is over."""
         start_ns = self._not_before_ns

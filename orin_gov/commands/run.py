@@ -55,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="decide anew every N steps, or every N seconds as in 5s, and five times as rarely "
         "while an operating point is held (default 3)",
     )
+    parser.add_argument(
+        "--baseline-share",
+        default="5%",
+        metavar="SHARE",
+        help="the share of steps that go to measuring the board's own governor again and again, at "
+        "most (default 5%%)",
+    )
     _add_plan(parser)
     _add_manner(parser)
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module")
@@ -127,6 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
         root=arguments.root,
         objective=_objective(arguments),
         epoch=parse_epoch(arguments.epoch),
+        baseline_share=parse_share(arguments.baseline_share, "--baseline-share"),
         policy=arguments.policy,
         dry_run=arguments.dry_run,
         strict=arguments.strict,
@@ -179,14 +187,14 @@ def _metrics_port(port: int | None) -> int | None:
     return port
 
 
-def parse_share(text: str) -> float:
+def parse_share(text: str, option: str = "--max-slowdown") -> float:
     """Return `10%` or `0.1` as 0.1.
 
     Raises:
         UsageError: it is neither.
     """
     scale = 0.01 if text.endswith("%") else 1.0
-    return parse_number(text.removesuffix("%"), "--max-slowdown") * scale
+    return parse_number(text.removesuffix("%"), option) * scale
 
 
 def parse_cap(text: str | None) -> tuple[str, float | None]:

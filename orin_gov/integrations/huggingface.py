@@ -84,6 +84,13 @@ class GovernorCallback(TrainerCallback):  # type: ignore[misc]
             self.on_optimizer_step(args, state, control)
             self.governor.marker.step()
 
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """End the decision epoch with the training epoch."""
+        if self.governor is not None:
+            self.governor.marker.end_epoch()
+
     def on_log(
         self,
         args: TrainingArguments,

@@ -1,18 +1,29 @@
 """How much of a run recurring baseline windows may take, and when the next one is due."""
 
+from orin_gov.errors import UsageError
 from orin_gov.policy.window import Window
 
 BASELINE_SHARE = 0.05
 """The share of steps that recurring baseline windows take, at most."""
+
+MOST_SHARE = 0.5
 
 PRECISE, PRECISE_SHARE = 0.003, 0.2
 """Once the gain is known to this standard error and the machine is steady, so much of it is enough."""
 
 
 class Upkeep:
-    """The steps owed to baseline windows. Not thread-safe."""
+    """The steps owed to baseline windows. Not thread-safe.
+
+    Raises:
+        UsageError: the share is no share, or leaves less than half of the run to be governed.
+    """
 
     def __init__(self, share: float) -> None:
+        if not 0 <= share <= MOST_SHARE:
+            raise UsageError(
+                f"the share of baseline windows is {share:.3g}, expected 0 to {MOST_SHARE} (50 %)"
+            )
         self._share = share
         self._owed = 0.0
 

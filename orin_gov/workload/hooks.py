@@ -41,7 +41,7 @@ def install_hooks(marker: Marker) -> StepCounter:
     _hook_forward(marker, counter)
     for name in ("backward", "grad"):
         _wrap(torch.autograd, name, marker, BACKWARD, counter)
-    _wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", marker, DATA)
+    _hook_loading(marker)
     _wrap(torch, "save", marker, CHECKPOINT)
     _hook_optimizers(marker, counter)
     _silence_workers(marker)
@@ -69,6 +69,25 @@ def _marked(
             marker.leave()
 
     return marked
+
+
+def _hook_loading(marker: Marker) -> None:
+    iterator = torch.utils.data.dataloader._BaseDataLoaderIter
+    original = iterator.__next__
+
+    @functools.wraps(original)
+    def load(batches: Any) -> Any:
+        if not marker.enter(DATA):
+            return original(batches)
+        try:
+            return original(batches)
+        except StopIteration:
+            marker.end_epoch()
+            raise
+        finally:
+            marker.leave()
+
+    iterator.__next__ = load
 
 
 def _silence_workers(marker: Marker) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from orin_gov._phases import STEP, PhaseRing
 from orin_gov.counts import kind_of
-from orin_gov.phases import BACKWARD, FORWARD, IDLE, OPTIMIZER
+from orin_gov.phases import BACKWARD, EPOCH_END, FORWARD, IDLE, OPTIMIZER
 
 COMPUTING = frozenset({FORWARD, BACKWARD, OPTIMIZER})
 """The phases whose time tells what counting costs."""
@@ -122,6 +122,12 @@ class Marker:
     def add_work(self, units: float) -> None:
         """Add tokens or samples to the step under way."""
         self._work += units
+
+    def end_epoch(self) -> None:
+        """Mark that the data of a training epoch have come to their end."""
+        if self._ring is not None:
+            put = self._edges.follow if self._edges is not None else self._ring.put
+            put(time.monotonic_ns(), EPOCH_END, 0.0)
 
     def step(self) -> None:
         """Mark the end of an optimizer step; its work is what was added since the last."""

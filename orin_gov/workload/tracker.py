@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from orin_gov._phases import STEP
 from orin_gov.counts import Counts, counts_of, parse_kind
-from orin_gov.phases import CHECKPOINT, DATA, EVAL, FORWARD, IDLE, PHASES
+from orin_gov.phases import CHECKPOINT, DATA, EPOCH_END, EVAL, FORWARD, IDLE, PHASES
 
 MARK = np.dtype([("t_ns", "<i8"), ("kind", "<i8"), ("value", "<f8")])
 """One record of the phase ring."""
@@ -60,7 +60,10 @@ class StepTracker:
         self._since_ns: int | None = None
         self._counts: dict[tuple[int, int], float] = {}
         self._broken = False
+        self._ending = False
         self.steps = 0
+        self.epoch_ended_after = 0
+        """How many steps there were at the last end of a training epoch."""
 
     def break_off(self) -> None:
         """Leave out what is between the last mark and the end of a step: marks were lost there."""
@@ -78,6 +81,8 @@ class StepTracker:
                 if 0 <= value < math.inf:
                     self._counts[counted] = value
                 continue
+            if kind == EPOCH_END:
+                self._ending |= self._trains()
             if kind != STEP and not 0 <= kind < len(PHASES):
                 continue
             if not self._advance(t_ns):
@@ -85,9 +90,21 @@ class StepTracker:
             if kind == STEP:
                 if step := self._finish(value if 0 < value < math.inf else None):
                     steps.append(step)
+                self._end_epoch()
             else:
                 self._phase = kind
+                # A loader that fetches ahead ends before the forward pass of its last batch.
+                if kind in (DATA, EVAL, CHECKPOINT):
+                    self._end_epoch()
         return steps
+
+    def _trains(self) -> bool:
+        """Whether no evaluation was seen since the last step: its data come to an end as well."""
+        return self._phase != EVAL and all(span.phase != EVAL for span in self._spans)
+
+    def _end_epoch(self) -> None:
+        if self._ending:
+            self._ending, self.epoch_ended_after = False, self.steps
 
     def _advance(self, t_ns: int) -> bool:
         """Close the running span at `t_ns`; False where time would run backwards."""

@@ -17,7 +17,7 @@ import pytest
 
 from orin_gov._phases import STEP, PhaseRing
 from orin_gov.counts import parse_kind
-from orin_gov.phases import BACKWARD, CHECKPOINT, DATA, EVAL, FORWARD, IDLE, OPTIMIZER
+from orin_gov.phases import BACKWARD, CHECKPOINT, DATA, EPOCH_END, EVAL, FORWARD, IDLE, OPTIMIZER
 from orin_gov.workload.launch import launch, resolve_target
 from orin_gov.workload.ring import make_ring
 from orin_gov.workload.schedule import FIRST
@@ -396,7 +396,7 @@ def seen(hooked: Hooked) -> dict[str, Seen]:
 def test_the_phases_of_a_plain_loop_are_marked_in_order(seen: dict[str, Seen]) -> None:
     # The loss is a module too. The last batch's fetch finds that there is none.
     step = [DATA, IDLE, FORWARD, IDLE, FORWARD, IDLE, BACKWARD, IDLE, OPTIMIZER, IDLE, STEP]
-    assert seen["plain"].kinds == [*step * 3, DATA, IDLE]
+    assert seen["plain"].kinds == [*step * 3, DATA, EPOCH_END, IDLE]
     assert seen["plain"].phases() == [[DATA, FORWARD, FORWARD, BACKWARD, OPTIMIZER]] * 3
 
 

@@ -132,6 +132,7 @@ def test_a_traceback_reads_as_without_us(orin_gov, script, tmp_path: Path) -> No
         (["--max-slowdown", "much", "ok.py"], 2, "expected a number"),
         (["--max-slowdown", "-1", "ok.py"], 2, "expected a share"),
         (["--power-cap", "0", "ok.py"], 2, "more than 0"),
+        (["--baseline-share", "60%", "ok.py"], 2, "expected 0 to 0.5"),
         (["--board", "virtual:tx1", "ok.py"], 2, "agx-orin-64gb"),
         (["--board", "agx-orin", "ok.py"], 2, "virtual:"),
         (["--policy", "missing.json", "ok.py"], 125, "missing.json"),

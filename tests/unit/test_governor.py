@@ -23,6 +23,7 @@ from plants import (
     states,
 )
 
+from orin_gov.errors import UsageError
 from orin_gov.policy.choice import GRACE
 from orin_gov.policy.decision import LEAST_NOISE, State
 from orin_gov.policy.fallback import FALLBACK_WINDOWS
@@ -360,6 +361,17 @@ def test_baseline_windows_take_at_most_their_share_of_the_steps(
             baseline, windows = baseline + steps, windows + 1
     assert windows >= 1
     assert baseline <= share * governed + 3
+
+
+def test_a_share_of_zero_measures_the_baseline_at_the_start_alone() -> None:
+    decisions = drive(governor(baseline_share=0.0, max_slowdown=0.15), 200, PLANT.window)
+    assert State.BASELINE not in states(decisions[4:])
+
+
+@pytest.mark.parametrize("share", [-0.01, 0.51, float("nan")])
+def test_a_share_that_leaves_nothing_to_govern_is_refused(share: float) -> None:
+    with pytest.raises(UsageError, match="share of baseline windows"):
+        governor(baseline_share=share)
 
 
 def test_baseline_windows_recur_where_no_steps_are_seen() -> None:

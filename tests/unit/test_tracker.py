@@ -13,6 +13,7 @@ from orin_gov.phases import (
     BACKWARD,
     CHECKPOINT,
     DATA,
+    EPOCH_END,
     EVAL,
     FORWARD,
     IDLE,
@@ -121,6 +122,42 @@ def test_an_evaluation_is_not_taken_for_a_teacher() -> None:
     tracker.feed(marks(*TRAIN, STEP))
     (step,) = tracker.feed(marks(DATA, EVAL, DATA, EVAL, *TRAIN, STEP, begin_ns=50))
     assert phases(step) == TRAIN
+
+
+END_OF_DATA = [DATA, EPOCH_END, IDLE]
+
+
+@pytest.mark.parametrize("then", [TRAIN, [DATA, EVAL], [CHECKPOINT]])
+def test_a_training_epoch_ends_after_the_step_before_the_end_of_its_data(then: list[int]) -> None:
+    tracker = StepTracker()
+    tracker.feed(marks(*TRAIN, IDLE, STEP, *TRAIN, STEP, *END_OF_DATA))
+    assert tracker.epoch_ended_after == 0  # the data of a batch yet to be trained, perhaps
+    (*_, last) = marks(*then, begin_ns=200)
+    tracker.feed(marks(*then, begin_ns=200))
+    assert last["kind"] != STEP
+    assert tracker.epoch_ended_after == 2
+
+
+def test_a_loader_that_fetches_ahead_ends_before_the_last_step() -> None:
+    tracker = StepTracker()
+    tracker.feed(marks(*TRAIN, STEP, *END_OF_DATA, FORWARD, BACKWARD, OPTIMIZER))
+    assert tracker.epoch_ended_after == 0
+    tracker.feed(marks(STEP, begin_ns=200))
+    assert tracker.epoch_ended_after == 2
+    tracker.feed(marks(*TRAIN, STEP, begin_ns=300))
+    assert tracker.epoch_ended_after == 2
+
+
+def test_the_end_of_an_evaluations_data_ends_no_training_epoch() -> None:
+    tracker = StepTracker()
+    tracker.feed(marks(*TRAIN, STEP, DATA, EVAL, IDLE, *END_OF_DATA, *TRAIN, STEP))
+    assert (tracker.epoch_ended_after, tracker.steps) == (0, 2)
+
+
+def test_data_that_end_before_any_step_end_no_training_epoch() -> None:
+    tracker = StepTracker()
+    tracker.feed(marks(*END_OF_DATA, *END_OF_DATA, *TRAIN, STEP))
+    assert tracker.epoch_ended_after == 0
 
 
 def test_two_step_marks_at_once_are_one_step() -> None:

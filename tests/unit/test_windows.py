@@ -160,6 +160,17 @@ def test_a_window_sums_its_steps() -> None:
     assert window.load == pytest.approx(0.6)
 
 
+def test_a_window_can_be_closed_before_its_epoch_is_over() -> None:
+    to = builder(Epoch(100))
+    assert to.close() is None
+    assert add(to, [step(0, 10.0, 0.1, 0.2, 0.3)]) == [None]
+    assert to.close() is None  # shorter than the sensors resolve
+    assert add(to, [step(1, 10.6, 0.1, 0.2, 0.3)]) == [None]
+    window = to.close()
+    assert window is not None
+    assert (window.steps, window.duration_s) == (2, pytest.approx(1.2))
+
+
 def test_a_window_with_one_unmeasured_step_has_no_energy() -> None:
     to = builder(Epoch(2, None, 0.1))
     windows = add(to, [step(0, 1.0, 0.5)]) + add(to, [step(1, 2.0, 0.5)], frozenset({"GPU"}))
