@@ -188,7 +188,9 @@ def test_too_few_points_are_refused(three, tmp_path):
     def keep(each):
         return each if each["target_hz"] in (None, 306_000_000, 612_000_000) else None
 
-    with pytest.raises(PolicyError, match="there are 2; orin-gov characterize with the same --output"):
+    with pytest.raises(
+        PolicyError, match="there are 2; orin-gov characterize with the same --output"
+    ):
         gather([copied(three, tmp_path / "few", keep)])
 
 
