@@ -13,6 +13,7 @@ from orin_gov.errors import BoardError
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision, State
 from orin_gov.standstill import Standstill
+from orin_gov.tally import told_once
 
 logger = logging.getLogger(__name__)
 
@@ -73,12 +74,12 @@ class Helm:
     def take(self, control: Control, points_hz: Sequence[int], told: str) -> Decision:
         """Take over with a control that has come late, because `told`."""
         self._control, self._points = control, tuple(points_hz)
-        self._warnings.append(f"{told} and is governed from then on")
+        self.note(f"{told} and is governed from then on")
         return self._governor.set_points(self._points, told, advise=False)
 
     def note(self, told: str) -> None:
         """Add a warning."""
-        self._warnings.append(told)
+        told_once(self._warnings, told)
 
     def wake(self, now_ns: int) -> None:
         """Expect for a while that the GPU, which was suspended, begins with its own limits."""
@@ -167,16 +168,16 @@ class Helm:
             return self._give_up(told)
         self._points = tuple(points_hz)
         within = f"{points_hz[0] / 1e6:.0f}-{points_hz[-1] / 1e6:.0f} MHz"
-        self._warnings.append(f"{told}; planned anew within {within}")
+        self.note(f"{told}; planned anew within {within}")
         return self._governor.set_points(self._points, told)
 
     def _give_up(self, told: str) -> Decision:
         assert self._control is not None
-        self._warnings.append(f"{told}; the board governs itself from here on")
+        self.note(f"{told}; the board governs itself from here on")
         try:
             self._control.give_back()
         except BoardError as error:
-            self._warnings.append(str(error))
+            self.note(str(error))
         self._control = None
         self._governor.fall_back()
         return Decision(State.FALLBACK, None, f"{told}; leaving the board to it")

@@ -21,7 +21,7 @@ from orin_gov.board.probe import Board, open_board
 from orin_gov.board.recovery import restore_board
 from orin_gov.caller import Caller, as_caller
 from orin_gov.control import Control, stand_by, take_control
-from orin_gov.engine import Engine, Tally
+from orin_gov.engine import Engine
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.helm import Helm, Lookout
 from orin_gov.meter import Meter
@@ -41,6 +41,7 @@ from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.running import announced
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
 from orin_gov.standstill import Standstill
+from orin_gov.tally import Tally
 from orin_gov.view.lines import print_end, print_epoch, print_start, print_warning
 from orin_gov.view.live import LiveView, live_view
 from orin_gov.virtual.launch import BOARDS, VirtualBoard

@@ -16,7 +16,7 @@ from orin_gov.policy.objective import Objective
 from orin_gov.view.plan import plan_lines
 
 if TYPE_CHECKING:
-    from orin_gov.engine import EpochRecord
+    from orin_gov.tally import EpochRecord
 
 NAME = "orin-gov"
 LABEL_WIDTH = 10

@@ -10,6 +10,10 @@ from orin_gov._phases import STEP
 from orin_gov.counts import Counts, counts_of, parse_kind
 from orin_gov.phases import CHECKPOINT, DATA, EPOCH_END, EVAL, FORWARD, IDLE, PHASES
 
+MOST_SPANS = 100_000
+"""A script that never steps, say one that answers for days, is not remembered for ever: after so
+many spans the step they might have led up to is given up."""
+
 MARK = np.dtype([("t_ns", "<i8"), ("kind", "<i8"), ("value", "<f8")])
 """One record of the phase ring."""
 
@@ -113,6 +117,8 @@ class StepTracker:
                 return False
             if t_ns > self._since_ns:
                 self._spans.append(Span(self._phase, self._since_ns, t_ns))
+            if len(self._spans) > MOST_SPANS:
+                self._spans, self._broken = [], True
         self._since_ns = t_ns
         return True
 
