@@ -20,7 +20,7 @@ from orin_gov.phases import (
     OPTIMIZER,
     PHASES,
 )
-from orin_gov.workload.tracker import MARK, Span, Step, StepTracker
+from orin_gov.workload.tracker import MARK, MOST_SPANS, Span, Step, StepTracker
 
 NAN = float("nan")
 TRAIN = [DATA, FORWARD, BACKWARD, OPTIMIZER]
@@ -204,6 +204,29 @@ def test_a_step_without_any_time_is_no_step() -> None:
     assert tracker.feed(marks(STEP)) == []
     assert tracker.feed(marks(IDLE, STEP, begin_ns=10)) == []
     assert tracker.steps == 0
+
+
+def test_an_evaluation_without_end_is_not_kept_and_the_step_after_it_counts() -> None:
+    tracker = StepTracker()
+    tracker.feed(marks(DATA, FORWARD, BACKWARD, STEP))
+    after_ns = 10**6
+    for _ in range(30):
+        rounds = marks(*[EVAL, DATA] * 5000, begin_ns=after_ns)
+        after_ns = int(rounds["t_ns"][-1]) + 1
+        assert tracker.feed(rounds) == []
+        assert len(tracker._spans) <= MOST_SPANS
+    (step,) = tracker.feed(marks(EVAL, DATA, FORWARD, BACKWARD, STEP, begin_ns=after_ns))
+    assert phases(step) == [DATA, FORWARD, BACKWARD]
+
+
+def test_a_step_of_more_phases_than_are_kept_is_no_step() -> None:
+    tracker = StepTracker()
+    rounds = marks(*[FORWARD, BACKWARD] * MOST_SPANS)
+    assert tracker.feed(rounds) == []
+    after = int(rounds["t_ns"][-1])
+    assert tracker.feed(marks(FORWARD, STEP, begin_ns=after + 1)) == []
+    (step,) = tracker.feed(marks(FORWARD, STEP, begin_ns=after + 10**6))
+    assert step.number == 0
 
 
 KINDS = st.sampled_from([*range(len(PHASES)), STEP]) | st.integers(-(2**63), 2**63 - 1)
