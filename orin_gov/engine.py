@@ -140,11 +140,11 @@ class Engine(threading.Thread):
         if pause is None:
             return
         self._builder.begin_again(now_ns)
-        renewed = pause.suspended and self._helm.renew()
+        if pause.suspended:
+            self._helm.wake(now_ns)
         self._pauses += 1
         if self._pauses <= PAUSES_TOLD:
-            then = "; the GPU had forgotten its limits, they were written again" if renewed else ""
-            self._helm.note(f"{pause.told}: the window around it does not count{then}")
+            self._helm.note(f"{pause.told}: the window around it does not count")
 
     def _see_dropped(self) -> None:
         """Forget the step under way where marks were dropped: the ring is full while we stop."""
@@ -204,9 +204,13 @@ class Engine(threading.Thread):
         window = self._mark(window)
         surroundings = self._lookaround.surroundings(self.board, self._helm.limits_hz)
         window = self._history.complete(window, surroundings)
+        elapsed_s = (window.end_ns - self._started_ns) * 1e-9
+        window = replace(window, progress=self.tally.progress(elapsed_s, self.spent_j()))
         outcome = self._governor.outcome(window)
         measured_in = self._decision.state
         decision = self._helm.respect_others() or self._governor.decide(window)
+        if decision.notice:
+            told_once(self.tally.warnings, decision.notice)
         number, events = self.tally.epochs, self._count_events()
         record = EpochRecord(number, measured_in, window, outcome, decision, events)
         self.tally.add_epoch(record)
@@ -214,6 +218,11 @@ class Engine(threading.Thread):
         self._follow(decision, window.end_ns)
         self._writer.decision(as_json(record))
         self._tell(record)
+
+    def spent_j(self) -> float | None:
+        """Return the module's energy since the start; None where a rail of it is not measured."""
+        rails = [rail.label for rail in self.board.rails]
+        return self.sight.module_energy_j(rails, self.board.total_rails)
 
     def _mark(self, window: Window) -> Window:
         """Return the window with what disturbed it; the one before is told of late."""

@@ -35,6 +35,7 @@ from orin_gov.policy.policy_file import parse_policy
 from orin_gov.policy.tree import Policy
 from orin_gov.policy.undisturbed import Undisturbed
 from orin_gov.policy.upkeep import BASELINE_SHARE
+from orin_gov.record.kept import kept_plan
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.running import announced
@@ -207,6 +208,7 @@ class _Run:
         engine.start()
         observer.start()
         code = wait_for(workload, lambda: self._look_after(engine))
+        lasted_s = time.monotonic() - began_s
         self._give_back()  # before all else: what is yet to be measured and written can wait
         ended = engine.finish()
         metrics.close()
@@ -223,6 +225,9 @@ class _Run:
             time.monotonic() - began_s,
             ring.dropped,
             self._governor.believed_top() if isinstance(self._governor, Undisturbed) else None,
+        )
+        summary.update(
+            kept_plan(self._settings.objective, lasted_s, engine.spent_j(), self._tally.steps)
         )
         if ended:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from orin_gov._actuator import Transition
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.saving import TWO_RAILS
-from orin_gov.policy.window import StepSample, Window
+from orin_gov.policy.window import Progress, StepSample, Window
 from orin_gov.windows import MeasuredStep, add_known
 
 KEPT_WHOLE = 4
@@ -96,6 +96,15 @@ class Tally:
         if measured.energy_j is not None:
             self.steps_with_energy += 1
             self.step_energy_j += measured.energy_j
+
+    def progress(self, elapsed_s: float, spent_j: float | None) -> Progress:
+        """Return what the run has come to, `elapsed_s` after its start."""
+        energy_j = (
+            self.step_energy_j / self.steps_with_energy * self.steps
+            if self.steps_with_energy
+            else None
+        )
+        return Progress(self.steps, self.step_time_s, elapsed_s, energy_j, spent_j)
 
     def add_transition(self, transition: Transition) -> None:
         """Count a change of the clock, and how long it took from request to effect."""

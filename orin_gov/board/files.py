@@ -16,7 +16,7 @@ PATIENCE_S = 1.0
 LONGEST = 65536
 """Bytes that are read of a file; sysfs gives 4,096 at most, nvpmodel's file is some 10 k."""
 
-INTEGER = re.compile(rb"-?[0-9]{1,19}[ \t\n]*")
+INTEGER = re.compile(rb"-?0*[0-9]{1,19}[ \t\n]*")
 LARGEST = 2**63 - 1
 
 _hanging: dict[Path, threading.Thread] = {}

@@ -56,7 +56,14 @@ def read_live(folder: Path) -> Any:
             raise
         except OSError as error:
             raise RunDirectoryError(f"cannot read {path}: {error.strerror}") from error
-        if check.isdigit() and int(check) == zlib.crc32(body):
-            return json.loads(body)
+        if check == b"%d" % zlib.crc32(body):
+            return _parse(body, path)
         time.sleep(PAUSE_S)
     raise RunDirectoryError(f"{path} is damaged: its checksum does not match")
+
+
+def _parse(body: bytes, path: Path) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}") from error

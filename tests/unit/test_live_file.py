@@ -2,6 +2,7 @@
 
 import json
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,9 @@ def test_what_a_longer_moment_left_behind_is_passed_over(tmp_path: Path) -> None
         (b'{"version": 1}\n12\n', "damaged"),
         (b"\xff\xfe\n\n", "damaged"),
         (b"no checksum", "damaged"),
+        (b"no JSON\n%d\n" % zlib.crc32(b"no JSON"), "damaged"),
+        (b"[" * 100_000 + b"\n%d\n" % zlib.crc32(b"[" * 100_000), "damaged"),
+        (b"{}\n" + b"9" * 5000 + b"\n", "damaged"),
     ],
 )
 def test_a_damaged_one_is_told(tmp_path: Path, content: bytes, says: str) -> None:
