@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the explanation."""
-    if arguments.what is not None and arguments.what.is_dir():
+    if arguments.what is not None and os.path.isdir(arguments.what):
         _explain_run(arguments.what, arguments.json)
     else:
         _explain_policy(arguments)

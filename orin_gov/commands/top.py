@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Find the run and watch it; return the exit code."""
+    import glob
     import json
     import os
     import sys
@@ -31,8 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.run or the_one()
     if folder is None:
         return 0
-    if arguments.run is not None and not (folder / "manifest.json").exists():
-        inside = sorted(each.parent for each in folder.glob("*/manifest.json"))
+    # Not by pathlib, which raises where a folder may not be looked into: `moment` tells of that.
+    if arguments.run is not None and not os.path.exists(folder / "manifest.json"):
+        pattern = os.path.join(glob.escape(str(folder)), "*", "manifest.json")
+        inside = sorted(Path(each).parent for each in glob.glob(pattern))
         if inside:
             tell(inside)
             return 0

@@ -158,15 +158,17 @@ def read_measurements(path: Path) -> list[Measurement]:
     """All complete measurements in a run directory; a line cut off by a crash is left out.
 
     Raises:
-        RunDirectoryError: the list is damaged.
+        RunDirectoryError: the list is damaged, or may not be read.
     """
     file = path / "measurements.jsonl"
-    if not file.exists():
-        return []
-    text = file.read_text(encoding="utf-8")
-    complete = text[: text.rfind("\n") + 1]
     try:
+        text = file.read_text(encoding="utf-8")
+        complete = text[: text.rfind("\n") + 1]
         return [Measurement(**json.loads(line)) for line in complete.splitlines()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunDirectoryError(f"cannot read {file}: {error.strerror}") from error
     except (ValueError, TypeError) as error:
         raise RunDirectoryError(f"{file} is damaged: {error}") from error
 

@@ -1,6 +1,7 @@
 """A run as it lies on disk: whatever can be read of it, and a line on each thing that cannot."""
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,7 +106,7 @@ def strange_records(path: Path) -> Iterator[None]:
 
 def is_characterization(path: Path) -> bool:
     """Tell whether the directory is that of a characterization: its measurements are its own."""
-    return (path / CHARACTERIZATION).is_file()
+    return os.path.isfile(path / CHARACTERIZATION)  # pathlib raises where it may not look
 
 
 def read_run(path: Path) -> Run:

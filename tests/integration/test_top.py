@@ -4,13 +4,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import command
+from conftest import command, without_rights
 from snapshots import MOMENT
 from terminals import PATIENCE_S, Played
 from trees import build_tree
@@ -30,17 +31,21 @@ Begin = Callable[..., "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def begin(tmp_path: Path, script) -> Iterator[Begin]:
-    """Begin a run that lasts until the file "go" is there; return once it has written live.json."""
+    """Begin runs that last until the file "go" is there; return once all have written live.json.
+
+    Returns the last one.
+    """
     build_tree(tmp_path / "board")
     path = script(WAITS)
     begun: list[subprocess.Popen[bytes]] = []
 
-    def start(output: str) -> "subprocess.Popen[bytes]":
-        words = command("run", "--root", "board", "--dry-run", "--output", output, path)
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        begun.append(subprocess.Popen(words, cwd=tmp_path, **quiet))  # type: ignore[call-overload]
+    def start(*outputs: str) -> "subprocess.Popen[bytes]":
+        for output in outputs:
+            words = command("run", "--root", "board", "--dry-run", "--output", output, path)
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            begun.append(subprocess.Popen(words, cwd=tmp_path, **quiet))  # type: ignore[call-overload]
         deadline = time.monotonic() + PATIENCE_S
-        while not is_live(tmp_path / output):
+        while not all(is_live(tmp_path / output) for output in outputs):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         return begun[-1]
@@ -78,17 +83,17 @@ def test_a_run_is_followed_to_its_end(begin: Begin, tmp_path: Path) -> None:
     assert (tmp_path / "a run/summary.json").exists()
 
 
-@pytest.mark.parametrize("key", ["q", "\x03"])
-def test_a_key_ends_it_and_not_the_run(begin: Begin, tmp_path: Path, key: str) -> None:
+def test_a_key_ends_it_and_not_the_run(begin: Begin, tmp_path: Path) -> None:
     process = begin("run")
-    played = Played(command("top", "run"), tmp_path, (20, 6))
-    try:
-        played.sees("─ dry run")
-        played.type(key)
-        assert played.exit_code() == (0 if key == "q" else 130)
-    finally:
-        played.close()
-    assert process.poll() is None
+    for key, code in (("q", 0), ("\x03", 130)):
+        played = Played(command("top", "run"), tmp_path, (20, 6))
+        try:
+            played.sees("─ dry run")
+            played.type(key)
+            assert played.exit_code() == code
+        finally:
+            played.close()
+        assert process.poll() is None
 
 
 def test_without_a_terminal_the_moment_is_printed(begin: Begin, orin_gov, tmp_path: Path) -> None:
@@ -107,8 +112,7 @@ def test_without_a_terminal_the_moment_is_printed(begin: Begin, orin_gov, tmp_pa
 def test_runs_are_found_from_anywhere_and_several_are_listed(
     begin: Begin, orin_gov, tmp_path: Path
 ) -> None:
-    begin("one")
-    begin("two")
+    begin("one", "two")
     done = orin_gov("top", cwd="/")
     assert done.returncode == 0
     assert "name the one to watch: orin-gov top RUN" in done.stdout
@@ -165,6 +169,44 @@ def test_what_cannot_be_watched_is_told_in_a_line(top, tmp_path: Path) -> None:
         found, said = top(*words)
         assert (found, says in said) == (code, True), said
         assert len(said.splitlines()) == 1
+
+
+TOP_OF_EACH = """
+import sys
+from orin_gov.commands import main
+for name in ("closed", "closed/run", "unreadable", "unseen"):
+    print(main(["top", name]), flush=True)
+"""
+
+
+def test_what_may_not_be_read_is_told_in_a_line(tmp_path: Path) -> None:
+    for name in ("closed/run", "unreadable", "unseen"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "manifest.json").write_text(json.dumps({"version": 1, "name": "x"}))
+        LiveFile(tmp_path / name).write(MOMENT.as_json())
+    files = ("closed", "unreadable/manifest.json", "unseen/live.json")
+    shut = [tmp_path / file for file in files]
+    for path in shut:
+        path.chmod(0)
+    done = subprocess.run(
+        without_rights([sys.executable, "-c", TOP_OF_EACH]),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    for path in shut:
+        path.chmod(0o755)
+    assert done.stdout.split() == ["125"] * 4, done.stderr
+    told = done.stderr.splitlines()
+    assert len(told) == 4, done.stderr
+    for line, file in zip(
+        told,
+        ("closed", "closed/run/manifest.json", "unreadable/manifest.json", "unseen/live.json"),
+        strict=True,
+    ):
+        assert f"cannot read {file}" in line
+        assert "Permission denied" in line
 
 
 def test_a_snapshot_of_a_process_that_is_another_now_is_no_running_one(top, tmp_path: Path) -> None:

@@ -159,6 +159,29 @@ def test_a_file_that_may_not_be_read_is_told(run: Path) -> None:
     assert done.stdout == "steps.arrows may not be read: ask its owner, or use sudo\n"
 
 
+def test_a_closed_folder_is_told_in_a_line_by_every_command(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    write_run(closed / "run")
+    closed.chmod(0)
+    code = (
+        "import sys; from orin_gov.commands import main\n"
+        "for words in (['report'], ['explain'], ['replay'], ['export', '-o', 'out']):\n"
+        "    print(main([*words, 'closed/run']))"
+    )
+    done = subprocess.run(
+        without_rights([sys.executable, "-c", code]),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    closed.chmod(0o755)
+    assert len(done.stdout.split()) == 4, done.stderr
+    told = done.stderr.splitlines()
+    assert len(told) == 4, done.stderr
+    assert all("closed/run" in line and "Permission denied" in line for line in told), told
+
+
 def test_what_is_no_run_directory_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="is no run directory: it has none of manifest"):
         read_run(tmp_path)
