@@ -58,7 +58,13 @@ def _settings(options: dict[str, Any]) -> Settings:
     return Settings(
         board=options["board"],
         objective=Objective(
-            options["objective"], float(options["max_slowdown"]), options["power_cap_w"]
+            options["objective"],
+            float(options["max_slowdown"]),
+            options["power_cap_w"],
+            options["capped_power"],
+            options["deadline_s"],
+            options["energy_budget_j"],
+            options["steps"],
         ),
         epoch=parse_epoch(options["epoch"]),
         policy=Path(options["policy"]) if options["policy"] else None,

@@ -6,14 +6,12 @@ samples and marks -> steps -> window -> governor -> decision -> actuator
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import replace
 
 import numpy as np
 
-from orin_gov._actuator import Transition
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler, Samples
 from orin_gov.board.conditions import read_over_current
@@ -23,15 +21,15 @@ from orin_gov.ending import Ending
 from orin_gov.energy import EnergyTimeline
 from orin_gov.helm import Helm, Lookout, has_come
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.decision import Decision, Outcome, State
+from orin_gov.policy.decision import Decision
 from orin_gov.policy.history import History
-from orin_gov.policy.saving import TWO_RAILS
 from orin_gov.policy.window import Window
 from orin_gov.record.writer import RunWriter
 from orin_gov.sight import Sight
 from orin_gov.standstill import STOOD_NS, Standstill
 from orin_gov.surroundings import Lookaround
-from orin_gov.windows import Epoch, MeasuredStep, WindowBuilder, measure_step
+from orin_gov.tally import EpochRecord, Tally, told_once
+from orin_gov.windows import Epoch, WindowBuilder, measure_step
 from orin_gov.workload.tracker import MARK, Step, StepTracker
 
 logger = logging.getLogger(__name__)
@@ -46,69 +44,6 @@ QUIET_START_NS = 30_000_000_000
 
 PAUSES_TOLD = 20
 """A run on a machine that is suspended every night has more; they are all alike."""
-
-KEPT_WHOLE = 4
-"""Epochs of which all is kept in memory; the run directory has the rest."""
-
-NOTHING: Mapping[str, float] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """One decision epoch: the window, the state it was measured in, and what was decided then.
-
-    `over_current` counts the events by counter while it lasted: cur_freq does not show them.
-    """
-
-    number: int
-    state: State
-    window: Window
-    outcome: Outcome
-    decision: Decision
-    over_current: Mapping[str, int | None] = field(default_factory=dict)
-
-
-@dataclass
-class Tally:
-    """What the whole run adds up to."""
-
-    epochs: list[EpochRecord] = field(default_factory=list)
-    steps: int = 0
-    step_time_s: float = 0.0
-    steps_with_energy: int = 0
-    step_energy_j: float = 0.0
-    clock_s: Counter[int] = field(default_factory=Counter)
-    transitions: list[Transition] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def add_epoch(self, record: EpochRecord) -> None:
-        """Keep an epoch; of those some time ago, only what the summary compares: a day has many."""
-        if len(self.epochs) >= KEPT_WHOLE:
-            self.epochs[-KEPT_WHOLE] = _compared_part(self.epochs[-KEPT_WHOLE])
-        self.epochs.append(record)
-
-    def add_step(self, measured: MeasuredStep) -> None:
-        """Count a step, and its energy where it was measured."""
-        self.steps += 1
-        self.step_time_s += measured.step.duration_s
-        if measured.energy_j is not None:
-            self.steps_with_energy += 1
-            self.step_energy_j += measured.energy_j
-
-
-def _compared_part(record: EpochRecord) -> EpochRecord:
-    window, joules = record.window, record.window.rail_energy_j
-    slim = replace(
-        window,
-        samples=window.samples if window.target_hz is None else (),
-        phase_time_s=NOTHING,
-        phase_energy_j=NOTHING,
-        rail_energy_j={rail: joules[rail] for rail in TWO_RAILS if rail in joules} or NOTHING,
-        operations_per_step=NOTHING,
-        bytes_per_step=NOTHING,
-        launches_per_step=NOTHING,
-    )
-    return replace(record, window=slim, decision=replace(record.decision, reason="", path=()))
 
 
 class Engine(threading.Thread):
@@ -205,11 +140,11 @@ class Engine(threading.Thread):
         if pause is None:
             return
         self._builder.begin_again(now_ns)
-        renewed = pause.suspended and self._helm.renew()
+        if pause.suspended:
+            self._helm.wake(now_ns)
         self._pauses += 1
         if self._pauses <= PAUSES_TOLD:
-            then = "; the GPU had forgotten its limits, they were written again" if renewed else ""
-            self._helm.note(f"{pause.told}: the window around it does not count{then}")
+            self._helm.note(f"{pause.told}: the window around it does not count")
 
     def _see_dropped(self) -> None:
         """Forget the step under way where marks were dropped: the ring is full while we stop."""
@@ -242,7 +177,7 @@ class Engine(threading.Thread):
         )
         self.tally.add_step(measured)
         self.sight.step(measured)
-        self._writer.step(measured, self._builder.target_hz, len(self.tally.epochs))
+        self._writer.step(measured, self._builder.target_hz, self.tally.epochs)
         self._taken = step.number + 1
         if window := self._builder.add(measured):
             self._end_epoch(window)
@@ -269,10 +204,14 @@ class Engine(threading.Thread):
         window = self._mark(window)
         surroundings = self._lookaround.surroundings(self.board, self._helm.limits_hz)
         window = self._history.complete(window, surroundings)
+        elapsed_s = (window.end_ns - self._started_ns) * 1e-9
+        window = replace(window, progress=self.tally.progress(elapsed_s, self.spent_j()))
         outcome = self._governor.outcome(window)
         measured_in = self._decision.state
         decision = self._helm.respect_others() or self._governor.decide(window)
-        number, events = len(self.tally.epochs), self._count_events()
+        if decision.notice:
+            told_once(self.tally.warnings, decision.notice)
+        number, events = self.tally.epochs, self._count_events()
         record = EpochRecord(number, measured_in, window, outcome, decision, events)
         self.tally.add_epoch(record)
         # First of all: the longer after the look at the limits, the likelier another writer's.
@@ -280,15 +219,19 @@ class Engine(threading.Thread):
         self._writer.decision(as_json(record))
         self._tell(record)
 
+    def spent_j(self) -> float | None:
+        """Return the module's energy since the start; None where a rail of it is not measured."""
+        rails = [rail.label for rail in self.board.rails]
+        return self.sight.module_energy_j(rails, self.board.total_rails)
+
     def _mark(self, window: Window) -> Window:
         """Return the window with what disturbed it; the one before is told of late."""
-        if epochs := self.tally.epochs:
-            last = epochs[-1].window
-            late = last.disturbed or self._disturbances.within(last.start_ns, last.end_ns)
-            epochs[-1] = replace(epochs[-1], window=replace(last, disturbed=late))
+        if recent := self.tally.recent:
+            last = recent[-1].window
+            self.tally.disturb_last(self._disturbances.within(last.start_ns, last.end_ns))
         told = self._disturbances.within(window.start_ns, window.end_ns)
         if warning := self._disturbances.judge(told):
-            self.tally.warnings.append(warning)
+            told_once(self.tally.warnings, warning)
         return replace(window, disturbed=told)
 
     def _count_events(self) -> dict[str, int | None]:
@@ -311,7 +254,7 @@ class Engine(threading.Thread):
 
     def _see_transitions(self) -> None:
         for transition in self._helm.transitions():
-            self.tally.transitions.append(transition)
+            self.tally.add_transition(transition)
             if instead := self._helm.judge(transition):
                 self._follow(instead, time.monotonic_ns())
             elif has_come(transition):

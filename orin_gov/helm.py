@@ -12,11 +12,16 @@ from orin_gov.control import Control
 from orin_gov.errors import BoardError
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision, State
+from orin_gov.standstill import Standstill
+from orin_gov.tally import told_once
 
 logger = logging.getLogger(__name__)
 
 LOOK_NS = 1_000_000_000
 """How often the board's limits are looked at for another writer's hand."""
+
+WAKING_NS = 5_000_000_000
+"""How long after a suspend a driver may still be coming back."""
 
 SEEK_FIRST_NS, SEEK_RAREST_NS = 500_000_000, 30_000_000_000
 """A GPU that is not there yet is looked for after half a second, then ever more rarely."""
@@ -45,6 +50,7 @@ class Helm:
         self._control, self._governor = control, governor
         self._points, self._warnings = tuple(points_hz), warnings
         self._looked_ns = time.monotonic_ns()
+        self._standstill, self._woke_ns = Standstill(self._looked_ns), -WAKING_NS
         self._adopted: Counter[Range] = Counter()
         self._refusals = 0
         self._clock_before_hz: int | None = None
@@ -68,19 +74,16 @@ class Helm:
     def take(self, control: Control, points_hz: Sequence[int], told: str) -> Decision:
         """Take over with a control that has come late, because `told`."""
         self._control, self._points = control, tuple(points_hz)
-        self._warnings.append(f"{told} and is governed from then on")
+        self.note(f"{told} and is governed from then on")
         return self._governor.set_points(self._points, told, advise=False)
 
     def note(self, told: str) -> None:
         """Add a warning."""
-        self._warnings.append(told)
+        told_once(self._warnings, told)
 
-    def renew(self) -> bool:
-        """Ask again for what a GPU has forgotten that was suspended; tell whether it had."""
-        try:
-            return self._control is not None and self._control.renew()
-        except BoardError:
-            return False  # `look` finds it out as well, and says so
+    def wake(self, now_ns: int) -> None:
+        """Expect for a while that the GPU, which was suspended, begins with its own limits."""
+        self._woke_ns, self._looked_ns = now_ns, now_ns - LOOK_NS
 
     def request(self, target_hz: int | None, clock_hz: int | None) -> Decision | None:
         """Ask for an operating point, or with None for the board's range; `clock_hz` is now's.
@@ -106,6 +109,8 @@ class Helm:
             if transition.min_hz == transition.max_hz:  # a clock; a way back is no proof of one
                 self._refusals = 0
             return None
+        if self._renew():
+            return None
         return self.respect_others() or self._close(transition)
 
     def look(self, now_ns: int) -> Decision | None:
@@ -121,7 +126,7 @@ class Helm:
             return None
         try:
             found = self._control.foreign_range()
-            if found is None:
+            if found is None or self._renew():
                 return None
             limits, cooled = self._control.adopt(found), self._control.is_cooled()
         except BoardError as error:
@@ -132,6 +137,23 @@ class Helm:
         if self._adopted[limits] > MOST_ADOPTIONS:
             return self._give_up(f"{told}, again and again")
         return self._replan(self._control.points(limits), told)
+
+    def _renew(self) -> bool:
+        """Ask again for what the GPU has forgotten while it was suspended; tell whether it had."""
+        now_ns = time.monotonic_ns()
+        # Looked at here: what is found now may be what a suspend of a moment ago has left.
+        pause = self._standstill.look(now_ns)
+        if pause is not None and pause.suspended:
+            self._woke_ns = now_ns
+        if self._control is None or now_ns - self._woke_ns > WAKING_NS:
+            return False
+        try:
+            renewed = self._control.renew()
+        except BoardError:
+            return False  # the limits cannot be read: that is found out, and told, elsewhere
+        if renewed:
+            self.note("the GPU had forgotten its limits while suspended; they were written again")
+        return renewed
 
     def _close(self, transition: Transition) -> Decision:
         """Close the operating points that cannot be had."""
@@ -146,16 +168,16 @@ class Helm:
             return self._give_up(told)
         self._points = tuple(points_hz)
         within = f"{points_hz[0] / 1e6:.0f}-{points_hz[-1] / 1e6:.0f} MHz"
-        self._warnings.append(f"{told}; planned anew within {within}")
+        self.note(f"{told}; planned anew within {within}")
         return self._governor.set_points(self._points, told)
 
     def _give_up(self, told: str) -> Decision:
         assert self._control is not None
-        self._warnings.append(f"{told}; the board governs itself from here on")
+        self.note(f"{told}; the board governs itself from here on")
         try:
             self._control.give_back()
         except BoardError as error:
-            self._warnings.append(str(error))
+            self.note(str(error))
         self._control = None
         self._governor.fall_back()
         return Decision(State.FALLBACK, None, f"{told}; leaving the board to it")

@@ -37,6 +37,9 @@ class Governor:
     The supervisor is a process of its own: this one never waits for it, and trains on if it dies.
     Inside a script that `orin-gov run` already governs, this only adds its marks to that run.
     Phases are marked by the hooks in torch as well; `phase` is for what they cannot see.
+    `capped_power` says which power `power_cap_w` is on: that of the module, of the gpu (its rail),
+    or the module's p99. A job of so many `steps` is to end within `deadline_s` seconds of entering,
+    and to take no more than `energy_budget_j` of the module's energy.
 
     Thread-safety: one training thread; phases begun in another one meanwhile are not marked.
     """
@@ -52,11 +55,19 @@ class Governor:
         output: str | os.PathLike[str] | None = None,
         dry_run: bool = False,
         strict: bool = False,
+        capped_power: str = "module",
+        deadline_s: float | None = None,
+        energy_budget_j: float | None = None,
+        steps: int | None = None,
     ) -> None:
         self._options: dict[str, Any] = {
             "objective": objective,
             "max_slowdown": max_slowdown,
             "power_cap_w": power_cap_w,
+            "capped_power": capped_power,
+            "deadline_s": deadline_s,
+            "energy_budget_j": energy_budget_j,
+            "steps": steps,
             "epoch": epoch,
             "board": board,
             "policy": None if policy is None else os.fspath(policy),

@@ -9,7 +9,7 @@ from orin_gov.meter import Meter
 from orin_gov.view.lines import print_note, print_warning
 
 if TYPE_CHECKING:
-    from orin_gov.engine import Tally
+    from orin_gov.tally import Tally
 
 
 def serve_metrics(

@@ -7,10 +7,9 @@ from dataclasses import asdict
 
 from orin_gov.board.conditions import is_cooled, read_over_current, read_temperatures
 from orin_gov.board.probe import Board
-from orin_gov.engine import EpochRecord
 from orin_gov.policy.decision import Decision
 from orin_gov.policy.saving import relative_to_baseline
-from orin_gov.record.summary import split_windows
+from orin_gov.tally import EpochRecord, Tally
 from orin_gov.view.state import Effect, RailState
 from orin_gov.windows import MeasuredStep
 
@@ -20,8 +19,6 @@ SLOW_NS = 2_000_000_000
 COMPARE_S = 10.0
 COMPARE_SHARE = 200
 """The saving is computed anew after 10 s, or 200 times the processor time it took: it grows."""
-
-COMPARED_EPOCHS = 2000
 
 
 class Conditions:
@@ -60,15 +57,14 @@ class Comparison:
         self._seen = 0
         self._next_s = 0.0
 
-    def look(self, epochs: Sequence[EpochRecord]) -> None:
+    def look(self, tally: Tally) -> None:
         """Compare anew where there are new epochs, and it is time."""
-        if len(epochs) == self._seen or time.monotonic() < self._next_s:
+        if tally.epochs == self._seen or time.monotonic() < self._next_s:
             return
         began_s = time.thread_time()
-        self._seen = len(epochs)
-        governed, baseline = split_windows(epochs[-COMPARED_EPOCHS:])
-        self.governed, self.baseline = len(governed), len(baseline)
-        changes = relative_to_baseline(governed, baseline)
+        self._seen = tally.epochs
+        self.governed, self.baseline = tally.counts()
+        changes = relative_to_baseline(*tally.windows())
         self.energy, self.time = (asdict(each) if each else None for each in changes)
         took_s = time.thread_time() - began_s
         self._next_s = time.monotonic() + max(COMPARE_S, COMPARE_SHARE * took_s)

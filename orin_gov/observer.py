@@ -131,10 +131,10 @@ class Observer(threading.Thread):
         """Return the present moment of the run."""
         engine, sight = self._engine, self._engine.sight
         self._conditions.look(engine.board, now_ns)
-        self._comparison.look(engine.tally.epochs)
+        self._comparison.look(engine.tally)
         rails = rail_states(engine.board, sight.power_w, sight.energy_j, sight.measured_s)
         floor_hz, cap_hz = self._limits(engine.board)
-        decision, epochs = sight.decision, engine.tally.epochs
+        decision = sight.decision
         return Snapshot(
             pid=os.getpid(),
             started_s=self._started_s,
@@ -161,7 +161,7 @@ class Observer(threading.Thread):
             alarms=[*self._conditions.alarms, *self._own_alarms(now_ns)],
             decision=decision_in_short(decision),
             path=decision.path,
-            effect=last_effect(epochs[-2:]),
+            effect=last_effect(engine.tally.recent[-2:]),
             energy_change=self._comparison.energy,
             time_change=self._comparison.time,
             windows_governed=self._comparison.governed,

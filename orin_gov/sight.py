@@ -1,12 +1,13 @@
 """What the engine has seen last, kept for those who only look: the view, `orin-gov top`."""
 
 from collections import deque
+from collections.abc import Sequence
 
 from orin_gov._sampler import Samples
 from orin_gov.policy.decision import Decision
 from orin_gov.windows import MeasuredStep
 
-KEPT_STEPS = 20
+KEPT_STEPS = 24
 """Steps whose phases and pace are shown: long enough to be calm, short enough to follow."""
 
 
@@ -25,6 +26,7 @@ class Sight:
         self.power_w: tuple[float, ...] = ()
         self.energy_j: tuple[float, ...] = ()
         self.measured_s: tuple[float, ...] = ()
+        self.span_s = 0.0
         self.steps: tuple[MeasuredStep, ...] = ()
         self._recent: deque[MeasuredStep] = deque(maxlen=KEPT_STEPS)
         self._first_ns: int | None = None
@@ -40,9 +42,20 @@ class Sight:
         if self._first_ns is None:
             self._first_ns = int(samples.t_ns[0])
         span_ns = int(samples.t_ns[-1]) - self._first_ns
+        self.span_s = span_ns * 1e-9
         self.power_w = tuple(samples.power_w[-1].tolist())
         self.energy_j = tuple(samples.energy_j[-1].tolist())
         self.measured_s = tuple(((span_ns - samples.missing_ns[-1]) * 1e-9).tolist())
+
+    def module_energy_j(self, rails: Sequence[str], total: Sequence[str] | None) -> float | None:
+        """Return joules of the `total` rails since the start, as if gaps had taken the mean power.
+
+        None where one of them has no reading.
+        """
+        known = dict(zip(rails, zip(self.energy_j, self.measured_s, strict=True), strict=False))
+        if not total or not all(known.get(rail, (0.0, 0.0))[1] > 0 for rail in total):
+            return None
+        return sum(known[rail][0] / known[rail][1] * self.span_s for rail in total)
 
     def step(self, measured: MeasuredStep) -> None:
         """Take in a measured step."""

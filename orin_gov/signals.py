@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from orin_gov.ending import Ending
+
 WATCHED = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD})
 LOOK_S = 0.2
 
@@ -34,7 +36,7 @@ def wait_for(workload: Workload, look: Callable[[], None]) -> int:
     Ctrl-C reaches the script from the terminal itself; a signal sent to us alone is passed on. The
     second interrupt becomes SIGTERM, the third SIGKILL. SIGTERM and SIGHUP are passed on once.
     """
-    ended = threading.Event()
+    ended = Ending()
     waker = threading.Thread(target=_wake, args=(threading.get_ident(), ended), daemon=True)
     waker.start()
     try:
@@ -44,7 +46,7 @@ def wait_for(workload: Workload, look: Callable[[], None]) -> int:
         waker.join()
 
 
-def _wake(waiting: int, ended: threading.Event) -> None:
+def _wake(waiting: int, ended: Ending) -> None:
     """Have the waiting thread look, as if a child had ended, a few times a second.
 
     Not by a timeout of sigtimedwait: Python returns a signal that never was where that is cut short

@@ -21,7 +21,7 @@ from orin_gov.board.probe import Board, open_board
 from orin_gov.board.recovery import restore_board
 from orin_gov.caller import Caller, as_caller
 from orin_gov.control import Control, stand_by, take_control
-from orin_gov.engine import Engine, Tally
+from orin_gov.engine import Engine
 from orin_gov.errors import BoardError, PolicyError, UsageError
 from orin_gov.helm import Helm, Lookout
 from orin_gov.meter import Meter
@@ -35,11 +35,13 @@ from orin_gov.policy.policy_file import parse_policy
 from orin_gov.policy.tree import Policy
 from orin_gov.policy.undisturbed import Undisturbed
 from orin_gov.policy.upkeep import BASELINE_SHARE
+from orin_gov.record.kept import kept_plan
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.running import announced
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
 from orin_gov.standstill import Standstill
+from orin_gov.tally import Tally
 from orin_gov.view.lines import print_end, print_epoch, print_start, print_warning
 from orin_gov.view.live import LiveView, live_view
 from orin_gov.virtual.launch import BOARDS, VirtualBoard
@@ -206,6 +208,7 @@ class _Run:
         engine.start()
         observer.start()
         code = wait_for(workload, lambda: self._look_after(engine))
+        lasted_s = time.monotonic() - began_s
         self._give_back()  # before all else: what is yet to be measured and written can wait
         ended = engine.finish()
         metrics.close()
@@ -222,6 +225,9 @@ class _Run:
             time.monotonic() - began_s,
             ring.dropped,
             self._governor.believed_top() if isinstance(self._governor, Undisturbed) else None,
+        )
+        summary.update(
+            kept_plan(self._settings.objective, lasted_s, engine.spent_j(), self._tally.steps)
         )
         if ended:
             conditions = read_conditions(engine.board.root, engine.board.gpu).as_json()

@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -130,15 +130,17 @@ def add_known(a: float | None, b: float | None) -> float | None:
 class _Telemetry:
     """Clock and load as polled while a window lasts."""
 
-    clocks_hz: list[int] = field(default_factory=list)
-    loads: list[float] = field(default_factory=list)
+    clock_hz: float = 0.0  # sums, and how many readings are in them
+    clocks: int = 0
+    load: float = 0.0
+    loads: int = 0
     cycles: float = 0.0
 
     def mean_clock_hz(self) -> float | None:
-        return sum(self.clocks_hz) / len(self.clocks_hz) if self.clocks_hz else None
+        return self.clock_hz / self.clocks if self.clocks else None
 
     def mean_load(self) -> float | None:
-        return sum(self.loads) / len(self.loads) if self.loads else None
+        return self.load / self.loads if self.loads else None
 
 
 class WindowBuilder:
@@ -186,9 +188,11 @@ class WindowBuilder:
         if self._not_before_ns is None or now_ns < self._not_before_ns:
             return
         if clock_hz is not None:
-            self._telemetry.clocks_hz.append(clock_hz)
+            self._telemetry.clock_hz += clock_hz
+            self._telemetry.clocks += 1
         if load is not None:
-            self._telemetry.loads.append(load)
+            self._telemetry.load += load
+            self._telemetry.loads += 1
         if clock_hz is None or load is None:
             return  # the next reading stands for the time since the last one
         if self._telemetry_ns is not None:

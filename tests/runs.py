@@ -1,6 +1,7 @@
 """Run directories for tests: a small one as the writer makes it, and a day's, made in a moment."""
 
 import json
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 from orin_gov._sampler import Samples
 from orin_gov.phases import BACKWARD, DATA, FORWARD, OPTIMIZER
 from orin_gov.record.writer import RunWriter
+from orin_gov.tally import EpochRecord, Tally
 from orin_gov.windows import MeasuredStep
 from orin_gov.workload.tracker import Span, Step
 
@@ -165,6 +167,14 @@ def write_run(path: Path, epochs: int = 4, ended: bool = True, **other: Any) -> 
         if ended:
             writer.summary(summary())
     return path
+
+
+def tally_of(epochs: Iterable[EpochRecord]) -> Tally:
+    """Return what a run of these epochs adds up to."""
+    tally = Tally()
+    for each in epochs:
+        tally.add_epoch(each)
+    return tally
 
 
 def write_day(path: Path, hours: float = 24.0) -> Path:

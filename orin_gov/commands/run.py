@@ -10,7 +10,12 @@ script's own (128+n where signal n ended it, 127 not found, 126 not executable, 
 
 import argparse
 import os
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orin_gov.policy.objective import Objective
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +62,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the share of steps that go to measuring the board's own governor again and again, at "
         "most (default 5%%)",
     )
+    _add_plan(parser)
     _add_manner(parser)
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module")
     parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say by when, and with how much energy, the whole job is to end."""
+    parser.add_argument(
+        "--deadline",
+        metavar="TIME",
+        help="when the job is to end: in 2h30m, 90m or 5400 s of its start, or at 18:30 (ISO 8601 "
+        "works as well); needs --steps",
+    )
+    parser.add_argument(
+        "--energy-budget",
+        metavar="WH",
+        help="watt-hours of the module that the job may take, as a battery has them; needs --steps",
+    )
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="how many optimizer steps the whole job has"
+    )
 
 
 def _add_manner(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +121,6 @@ def _add_manner(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the target; return its exit code."""
     from orin_gov.caller import as_caller, find_caller
-    from orin_gov.policy.objective import Objective
     from orin_gov.supervisor import Settings, supervise
     from orin_gov.windows import parse_epoch
     from orin_gov.workload.launch import launch, resolve_target
@@ -106,16 +129,10 @@ def run(arguments: argparse.Namespace) -> int:
     caller = find_caller()
     with as_caller(caller):
         target = resolve_target(arguments.target, arguments.module)
-    capped, cap_w = parse_cap(arguments.power_cap)
     settings = Settings(
         board=arguments.board,
         root=arguments.root,
-        objective=Objective(
-            name=arguments.objective,
-            max_slowdown=parse_share(arguments.max_slowdown),
-            power_cap_w=cap_w,
-            capped_power=capped,
-        ),
+        objective=_objective(arguments),
         epoch=parse_epoch(arguments.epoch),
         baseline_share=parse_share(arguments.baseline_share, "--baseline-share"),
         policy=arguments.policy,
@@ -134,6 +151,23 @@ def run(arguments: argparse.Namespace) -> int:
         )
     finally:
         os.close(ring)
+
+
+def _objective(arguments: argparse.Namespace) -> "Objective":
+    from orin_gov.commands.amounts import parse_deadline, parse_watt_hours
+    from orin_gov.policy.objective import Objective
+
+    capped, cap_w = parse_cap(arguments.power_cap)
+    deadline, budget = arguments.deadline, arguments.energy_budget
+    return Objective(
+        name=arguments.objective,
+        max_slowdown=parse_share(arguments.max_slowdown),
+        power_cap_w=cap_w,
+        capped_power=capped,
+        deadline_s=None if deadline is None else parse_deadline(deadline, datetime.now()),
+        energy_budget_j=None if budget is None else parse_watt_hours(budget),
+        steps=arguments.steps,
+    )
 
 
 def _metrics_port(port: int | None) -> int | None:

@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector
 
 from orin_gov import __version__
 from orin_gov.board.probe import Board
-from orin_gov.engine import Tally
 from orin_gov.errors import UsageError
 from orin_gov.meter import Meter
+from orin_gov.tally import Tally
 
 LOOPBACK = "127.0.0.1"
 
@@ -96,14 +96,14 @@ class RunCollector(Collector):  # type: ignore[misc]
         yield spent
 
     def _decisions(self) -> Iterator[Metric]:
-        epochs = self._tally.epochs
-        yield CounterMetricFamily("orin_gov_epochs", "Decision epochs", value=len(epochs))
+        tally = self._tally
+        yield CounterMetricFamily("orin_gov_epochs", "Decision epochs", value=tally.epochs)
         yield CounterMetricFamily(
-            "orin_gov_clock_changes", "Clock changes", value=len(self._tally.transitions)
+            "orin_gov_clock_changes", "Clock changes", value=tally.clock_changes
         )
-        if not epochs:
+        if not tally.recent:
             return
-        last = epochs[-1]
+        last = tally.recent[-1]
         state = GaugeMetricFamily(
             "orin_gov_state", "1 for what the window under way is measured for", labels=["state"]
         )

@@ -7,7 +7,11 @@ import math
 
 from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.reference import Reference
+from orin_gov.policy.saving import t_quantile
 from orin_gov.policy.window import Progress, Window
+
+TELLING_WINDOWS = 5
+"""Fewer windows than this, one of which may have waited for data, tell little of a job."""
 
 
 class Pace:
@@ -75,14 +79,15 @@ class Pace:
 
     @property
     def error(self) -> float:
-        """How far a step's mean may be off, from how windows differ: two standard errors, relative.
+        """How far a step's mean may be off, with 95 %, from how windows differ; relative.
 
-        Infinite before three windows.
+        Infinite before `TELLING_WINDOWS`.
         """
-        if self._windows < 3:
+        if self._windows < TELLING_WINDOWS:
             return math.inf
         variance = max(0.0, self._squares / self._steps - self.step_s**2)
-        return 2 * math.sqrt(variance / (self._windows - 1)) / self.step_s
+        freedom = self._windows - 1
+        return t_quantile(freedom) * math.sqrt(variance / freedom) / self.step_s
 
     @property
     def between_s(self) -> float:

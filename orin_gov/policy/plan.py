@@ -15,6 +15,7 @@ from orin_gov.policy.choice import ONE_IN_20, best_point, within_power
 from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.pace import Pace
+from orin_gov.policy.promise import SURE
 from orin_gov.policy.window import Window
 
 RESERVE = 0.01
@@ -67,7 +68,7 @@ class Plan:
     def told(self, reason: str) -> tuple[str, str | None]:
         """Return the reason with what binds, and what is to be told, once, of the impossible."""
         notice = "; ".join(self._notices) or None
-        return "; ".join([reason, *self._notices, *self._words]), notice
+        return "; ".join([reason, *(self._notices or self._words)]), notice
 
     def _steps_left(self) -> int:
         if self._objective.steps is None or self._pace.last is None:
@@ -89,9 +90,10 @@ class Plan:
         slowdown = plannable_s / own_s - 1
         self.hurries = slowdown < (EASED if self.hurries else 0.0)
         power = within_power(belief, objective, baseline_w) > 0
-        times = belief.answer.time[power] if power.any() else belief.answer.time[:1]
-        fastest_s = own_s * math.exp(min(times)) + between_s
-        if fastest_s > left_s * (1 + CLEAR + pace.error):
+        times = np.where(power, belief.answer.time, np.inf)
+        fastest = int(times.argmin()) if power.any() else 0
+        fastest_s = own_s * math.exp(belief.answer.time[fastest]) + between_s
+        if fastest_s > left_s * (1 + CLEAR + pace.error + SURE * belief.time_error[fastest]):
             self._tell(
                 "deadline",
                 f"the deadline cannot be kept: {steps} steps take {span_words(fastest_s)} at the "
@@ -126,7 +128,8 @@ class Plan:
         needs_j = own_j * np.exp(np.append(belief.answer.energy, 0.0)) + between_j
         open_to = np.append(within_power(belief, objective, baseline_w) > 0, own_fits)
         chosen = best_point(belief, objective, baseline_w)
-        need_j = needs_j[-1 if chosen is None else chosen]
+        chosen = len(times) - 1 if chosen is None else chosen
+        need_j = needs_j[chosen]
         self._saves = bool(need_j > plannable_j / (1 + EASED if self._saves else 1))
         if not self._saves:
             return objective
@@ -134,9 +137,10 @@ class Plan:
         allowed = times <= math.log1p(objective.max_slowdown)
         if self.hurries or not (enough & allowed).any():
             if not self.hurries:
-                need_j = np.where(open_to & allowed, needs_j, needs_j[-1]).min()
-            if need_j > left_j * (1 + CLEAR + pace.error):
-                self._tell("energy", self._short(steps, left_j, need_j, times[enough]))
+                chosen = int(np.where(open_to & allowed, needs_j, needs_j[-1]).argmin())
+            error = SURE * belief.energy_error[chosen] if chosen < len(times) - 1 else 0.0
+            if needs_j[chosen] > left_j * (1 + CLEAR + pace.error + error):
+                self._tell("energy", self._short(steps, left_j, needs_j[chosen], times[enough]))
             return objective if self.hurries else replace(objective, name="energy")
         errors = np.append(belief.time_error, 0.0)
         fastest = int(np.where(enough & allowed, times, np.inf).argmin())

@@ -223,10 +223,11 @@ def _half_width(own: Floats, weights: Floats, off: Floats, shares: Floats) -> fl
         return 0.0
     welch = variance**2 / (baseline**2 / own_freedom + governed**2 / (n - 1))
     # Where both sides are few Welch's freedom is too much, by simulation: halfway to the smaller.
-    return _t_quantile(math.sqrt(welch * own_freedom)) * math.sqrt(variance)
+    return t_quantile(math.sqrt(welch * own_freedom)) * math.sqrt(variance)
 
 
-def _t_quantile(freedom: float) -> float:
+def t_quantile(freedom: float) -> float:
+    """Return Student's t for 95 % with so many degrees of freedom."""
     known = [1 / each for each in reversed(FREEDOM)]
     return math.exp(float(np.interp(1 / freedom, known, np.log(T_QUANTILE[::-1]))))
 

@@ -24,6 +24,10 @@ LARGE_ROWS = 1000
 CHECKSUM = "checksum"
 """Metadata of a batch: after a power loss a file may be of its full length, and end in zeros."""
 
+LAST_BITS = 0xFF
+"""Of a float32 these bits are rounded away: a relative error of 8e-6 at most, less than any sensor's,
+and a quarter of the disk's space: what is always 0 compresses to nothing."""
+
 NUMPY = {"int64": np.int64, "float": np.float32, "double": np.float64}
 """numpy's types by pyarrow's names of the types that the tables' columns have."""
 
@@ -146,5 +150,9 @@ def _column(values: Sequence[float | None], kind: pa.DataType) -> pa.Array:
     """
     valid = np.array([value is not None for value in values])
     numbers = np.array([0 if value is None else value for value in values], NUMPY[str(kind)])
+    if kind == pa.float32():
+        bits = numbers.view(np.uint32)
+        bits += LAST_BITS // 2  # to the nearest: over many rows nothing is lost
+        bits &= ~np.uint32(LAST_BITS)
     buffers = [np.packbits(valid, bitorder="little"), numbers]
     return pa.Array.from_buffers(kind, len(values), [pa.py_buffer(each) for each in buffers])

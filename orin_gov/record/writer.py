@@ -151,7 +151,8 @@ class RunWriter:
 
     def decision(self, content: Mapping[str, Any]) -> None:
         """Record one decision, and flush all tables: a decision epoch is what a crash may cost."""
-        self._attempt(self._decisions.write, json.dumps(_short(content)) + "\n")
+        line = json.dumps(_short(content), separators=(",", ":"))
+        self._attempt(self._decisions.write, line + "\n")
         for each in (self._decisions, self._steps, self._samples):
             self._attempt(each.flush)
 
@@ -175,22 +176,22 @@ def _step_schema(rails: Sequence[str]) -> pa.Schema:
         for phase in PHASES
         for kind, unit in (("time", "s"), ("energy", "j"))
     ]
-    floats = [
-        "duration_s",
-        "work",
-        "energy_j",
-        *phase_columns,
-        *(f"energy_{rail}_j" for rail in rails),
-    ]
+    # What adds up over a run keeps its digits; the parts of a step are no better than the sensors.
+    whole = ("duration_s", "work", "energy_j")
+    parts = [*phase_columns, *(f"energy_{rail}_j" for rail in rails)]
     return pa.schema(
-        [*((name, pa.int64()) for name in integers), *((name, pa.float64()) for name in floats)]
+        [
+            *((name, pa.int64()) for name in integers),
+            *((name, pa.float64()) for name in whole),
+            *((name, pa.float32()) for name in parts),
+        ]
     )
 
 
 def _short(value: Any) -> Any:
-    """Return plain values with floats of nine digits: no sensor has more, and a day has many."""
+    """Return plain values with floats of seven digits: no sensor has more, and a day has many."""
     if isinstance(value, float):
-        return float(f"{value:.9g}")
+        return float(f"{value:.7g}")
     if isinstance(value, Mapping):
         return {key: _short(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -5,6 +5,7 @@ from typing import Any
 
 from orin_gov.record.run import Run
 from orin_gov.view.lines import megahertz
+from orin_gov.view.plan import plan_words
 
 Fact = tuple[str, str]
 DASH = "–"
@@ -126,6 +127,8 @@ def board_facts(run: Run) -> Iterator[Fact]:
             "objective",
             f"{objective.get('name')}, {objective.get('max_slowdown', 0):.0%} slower at most{limit}",
         )
+        if objective.get("steps"):
+            yield "plan", plan_words(objective)
     if manifest.get("policy"):
         yield "policy", str(manifest["policy"].get("fitted_on") or "unknown")
     if manifest.get("argv"):

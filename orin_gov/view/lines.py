@@ -13,9 +13,10 @@ from rich.text import Text
 from orin_gov.board.probe import Board
 from orin_gov.policy.decision import Decision
 from orin_gov.policy.objective import Objective
+from orin_gov.view.plan import plan_lines
 
 if TYPE_CHECKING:
-    from orin_gov.engine import EpochRecord
+    from orin_gov.tally import EpochRecord
 
 NAME = "orin-gov"
 LABEL_WIDTH = 10
@@ -157,6 +158,7 @@ def _end_lines(summary: Mapping[str, Any], virtual: str) -> Iterable[tuple[str, 
         yield "two rails", f"{_interval_words(found)} energy of VDD_GPU_SOC and VDD_CPU_CV{virtual}"
     if top := summary.get("against_top"):
         yield "vs top", _top_words(top, virtual)
+    yield from plan_lines(summary)
     yield "clock", _clock_words(summary["clock_s"])
     yield "sensors", _sensor_words(summary)
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from orin_gov.engine import TICK_S, EpochRecord
+from orin_gov.engine import TICK_S
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.history import History
 from orin_gov.policy.window import Progress, Window
+from orin_gov.tally import EpochRecord
 from orin_gov.virtual.clock import VirtualClock
 from orin_gov.virtual.counted import surroundings_of
 from orin_gov.virtual.finetuning import parse_workload

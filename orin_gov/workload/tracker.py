@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from orin_gov._phases import STEP
+from orin_gov._phases import BREAK, STEP
 from orin_gov.counts import Counts, counts_of, parse_kind
 from orin_gov.phases import BACKWARD, CHECKPOINT, DATA, EPOCH_END, EVAL, FORWARD, IDLE, PHASES
 
@@ -69,7 +69,7 @@ class StepTracker:
         """How many steps there were at the last end of a training epoch."""
 
     def break_off(self) -> None:
-        """Leave out what is between the last mark and the end of a step: marks were lost there."""
+        """Leave out all from the last mark to the next end of a step: marks are missing there."""
         self._spans, self._since_ns, self._broken = [], None, True
 
     def feed(self, marks: npt.NDArray[np.void]) -> list[Step]:
@@ -86,6 +86,9 @@ class StepTracker:
                 continue
             if kind == EPOCH_END:
                 self._ending |= self._trains()
+            if kind == BREAK:
+                self.break_off()
+                continue
             if kind != STEP and not 0 <= kind < len(PHASES):
                 continue
             if not self._advance(t_ns):

@@ -8,7 +8,6 @@ import itertools
 import os
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from conftest import without_rights
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shims import compiled
 from trees import board_names, eventually, limits, plant
 
 from orin_gov.board import files
@@ -256,14 +256,7 @@ print(looks)
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile tests/faults.c; the extension needed a compiler as well."""
-    source = Path(__file__).parents[1] / "faults.c"
-    library = tmp_path_factory.mktemp("shim") / "faults.so"
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
-    subprocess.run(
-        [*compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True
-    )
-    return library
+    return compiled("faults", tmp_path_factory.mktemp("shim"))
 
 
 @pytest.mark.parametrize("name", ["orin-nano-super-jp6", "nano-jp4"])

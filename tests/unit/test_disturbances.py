@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
+from runs import tally_of
 from trees import build_tree, write
 
 from orin_gov.board.gpu import Gpu, find_gpu
 from orin_gov.board.throttling import Throttling
 from orin_gov.disturbances import CHRONIC, Disturbances
-from orin_gov.engine import EpochRecord
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Window
-from orin_gov.record.summary import split_windows
+from orin_gov.tally import EpochRecord
 
 S = 1_000_000_000
 
@@ -158,7 +158,8 @@ def epoch(target_hz: int | None, disturbed: str | None) -> EpochRecord:
 
 def test_disturbed_windows_are_in_no_saving() -> None:
     epochs = [epoch(hz, told) for hz in (None, 612_000_000) for told in (None, "heat", None)]
-    governed, baseline = split_windows(epochs)
+    governed, baseline = tally_of(epochs).windows()
     assert (len(governed), len(baseline)) == (2, 2)
     assert not any(window.disturbed for window in (*governed, *baseline))
-    assert split_windows([]) == ([], [])
+    assert tally_of(epochs).disturbed == 2
+    assert tally_of([]).windows() == ([], [])

@@ -8,10 +8,10 @@ import pytest
 
 from orin_gov.board.identity import Identity
 from orin_gov.board.probe import Board
-from orin_gov.engine import EpochRecord
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.window import Window
+from orin_gov.tally import EpochRecord
 from orin_gov.view.lines import (
     decision_words,
     epoch_line,

@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+from runs import tally_of
 from trees import build_tree
 
 from orin_gov._sampler import Samples
 from orin_gov.board.probe import open_board
-from orin_gov.engine import EpochRecord
 from orin_gov.observed import (
     Comparison,
     Conditions,
@@ -25,6 +25,7 @@ from orin_gov.observed import (
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Window
 from orin_gov.sight import KEPT_STEPS, Sight
+from orin_gov.tally import EpochRecord
 from orin_gov.view.state import Effect, RailState
 from orin_gov.windows import MeasuredStep
 from orin_gov.workload.tracker import Span, Step
@@ -127,13 +128,13 @@ def test_the_saving_is_computed_anew_only_now_and_then() -> None:
 
     epochs = [epoch(each, State.BASELINE, None, 100.0 + each) for each in range(2)]
     comparison = Comparison()
-    comparison.look(epochs)
+    comparison.look(tally_of(epochs))
     assert (comparison.energy, comparison.governed, comparison.baseline) == (None, 0, 2)
     epochs += [epoch(each, State.HOLD, 918 * MHZ, 80.0 + each) for each in range(2)]
-    comparison.look(epochs)
+    comparison.look(tally_of(epochs))
     assert comparison.governed == 0  # it is not time yet
     later = Comparison()
-    later.look(epochs)
+    later.look(tally_of(epochs))
     assert (later.governed, later.baseline) == (2, 2)
     assert later.energy is not None
     assert later.energy["low"] < later.energy["value"] < later.energy["high"]

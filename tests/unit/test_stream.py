@@ -13,13 +13,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runs import RAILS, START_NS, TABLE_HZ, decision, manifest, step
+from runs import RAILS, START_NS, TABLE_HZ, manifest, step
 
 from orin_gov._sampler import Samples
+from orin_gov.engine import as_json
+from orin_gov.policy.decision import Decision, Outcome, State
+from orin_gov.policy.window import Surroundings, Window
 from orin_gov.record import stream
 from orin_gov.record.stream import LARGE_ROWS, Stream, tail_of
 from orin_gov.record.tables import read_table
 from orin_gov.record.writer import RunWriter
+from orin_gov.tally import EpochRecord
 
 SCHEMA = pa.schema([("step", pa.int64()), ("energy_j", pa.float64()), ("power_w", pa.float32())])
 MS = 1_000_000
@@ -121,8 +125,14 @@ def write_stretch(writer: RunWriter, begin_s: int, seconds: int, step_s: float, 
             number = second * steps_a_second + index
             whole = step(number)
             noise = random.normal(1.0, 0.03, 20)
+            late_ns = random.integers(0, MS, len(whole.step.spans)).tolist()
+            spans = tuple(
+                replace(span, begin_ns=span.begin_ns + late, end_ns=span.end_ns + late)
+                for span, late in zip(whole.step.spans, late_ns, strict=True)
+            )
             noisy = replace(
                 whole,
+                step=replace(whole.step, spans=spans, work=float(random.integers(500, 2000))),
                 energy_j=12.0 * noise[0],
                 phase_time_s=_noisy(whole.phase_time_s, noise[1:5]),
                 phase_energy_j=_noisy(whole.phase_energy_j, noise[5:9]),
@@ -141,18 +151,42 @@ def _noisy(values: "dict[str, float | None]", noise: "np.ndarray") -> "dict[str,
 
 
 def _noisy_decision(random: np.random.Generator) -> dict[str, object]:
-    content = decision(3)
-    measured = content["measured"]
-    for key in ("energy_j", "load", "slowdown", "saving", "duration_s", "clock_hz"):
-        measured[key] *= random.normal(1.0, 0.03)
+    """Return what the engine writes of an epoch, with all that a board and a job can tell."""
+
+    def of(*names: str) -> dict[str, float]:
+        return dict(zip(names, random.random(len(names)).tolist(), strict=True))
+
     phases = ("data", "forward", "backward", "optimizer", "idle")
-    measured["phase_time_s"] = dict(zip(phases, random.random(5).tolist(), strict=True))
-    measured["phase_energy_j"] = dict(zip(phases, random.random(5).tolist(), strict=True))
-    measured["rail_energy_j"] = dict(zip(RAILS, random.random(4).tolist(), strict=True))
-    return content
+    number, share = (float(value) for value in random.random(2))
+    window = Window(
+        start_ns=int(number * 1e15),
+        end_ns=int(share * 1e15),
+        duration_s=number,
+        target_hz=TABLE_HZ[2],
+        steps=10,
+        work=1e4 * share,
+        unit="unit of work",
+        energy_j=40 * number,
+        rail_energy_j=of(*RAILS),
+        phase_time_s=of(*phases),
+        phase_energy_j=of(*phases),
+        frequency_hz=9e8 * number,
+        load=number,
+        coarseness=share,
+        operations_per_step=of(*phases[1:4]),
+        bytes_per_step=of(*phases[1:4]),
+        launches_per_step=of(*phases[1:4]),
+        power_range_w=(10 * number, 40 * share),
+        surroundings=Surroundings(49.5, *TABLE_HZ[::4], 3_199_000_000, 0, RAILS[0], 4096.0, 2e11),
+        sensitivity=share,
+    )
+    # While the governor rests, windows are short and the tree is not asked.
+    reason = Decision(State.FALLBACK, None, "20 windows until the next try")
+    record = EpochRecord(7, State.HOLD, window, Outcome(number, share, share), reason, {"oc1": 0})
+    return as_json(record)
 
 
-@pytest.mark.parametrize(("step_s", "most_mb"), [(0.5, 200), (0.2, 200)])
+@pytest.mark.parametrize(("step_s", "most_mb"), [(0.5, 100), (0.1, 200)])
 def test_a_days_run_at_defaults_is_under_200_mb(
     tmp_path: Path, step_s: float, most_mb: float
 ) -> None:

@@ -1,0 +1,231 @@
+"""What a run adds up to, in memory that does not grow with it: a run may last for weeks."""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from orin_gov._actuator import Transition
+from orin_gov.policy.decision import Decision, Outcome, State
+from orin_gov.policy.saving import TWO_RAILS
+from orin_gov.policy.window import Progress, StepSample, Window
+from orin_gov.windows import MeasuredStep, add_known
+
+KEPT_WHOLE = 4
+"""Epochs of which all is kept in memory; the run directory has the rest."""
+
+MOST_WINDOWS = 1000
+"""Windows kept for the comparison at each operating point; where there are more, neighbours become
+one, as if the decision epoch had been twice as long."""
+
+MOST_SAMPLES = 20
+"""Steps kept of such a window: they tell how time and energy grow with the work."""
+
+MOST_LATENCIES = 10_000
+
+NOTHING: Mapping[str, float] = MappingProxyType({})
+
+OWN = (State.BASELINE, State.FALLBACK, State.HOLD)
+"""States in which a window under the board's own governor is one to compare with: after a fallback,
+or where nothing is better, it rules again."""
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One decision epoch: the window, the state it was measured in, and what was decided then.
+
+    `over_current` counts the events by counter while it lasted: cur_freq does not show them.
+    """
+
+    number: int
+    state: State
+    window: Window
+    outcome: Outcome
+    decision: Decision
+    over_current: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether its window is one for the saving: of the warm-up none is, nor one disturbed."""
+        governed = self.window.target_hz is not None
+        return not self.window.disturbed and (governed or self.state in OWN)
+
+
+@dataclass
+class Tally:
+    """What the whole run adds up to.
+
+    Thread-safety: the engine's thread alone writes; any may read.
+    """
+
+    epochs: int = 0
+    recent: list[EpochRecord] = field(default_factory=list)
+    steps: int = 0
+    step_time_s: float = 0.0
+    steps_with_energy: int = 0
+    step_energy_j: float = 0.0
+    clock_s: Counter[int] = field(default_factory=Counter)
+    clock_changes: int = 0
+    warnings: list[str] = field(default_factory=list)
+    over_current: dict[str, int | None] = field(default_factory=dict)
+    latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_LATENCIES))
+    _disturbed: int = 0
+    _series: dict[tuple[str, int | None, bool], "_Series"] = field(default_factory=dict)
+
+    def add_epoch(self, record: EpochRecord) -> None:
+        """Take in an epoch."""
+        self.epochs += 1
+        for name, count in record.over_current.items():
+            before = self.over_current.get(name, 0)
+            self.over_current[name] = None if before is None or count is None else before + count
+        for old in self.recent[: 1 - KEPT_WHOLE]:
+            self._put_away(old)
+        self.recent = [*self.recent[1 - KEPT_WHOLE :], record]
+
+    def disturb_last(self, told: str | None) -> None:
+        """Say of the last epoch what is known of late to have disturbed it."""
+        if self.recent and told:
+            last = self.recent[-1]
+            window = replace(last.window, disturbed=last.window.disturbed or told)
+            self.recent = [*self.recent[:-1], replace(last, window=window)]
+
+    def add_step(self, measured: MeasuredStep) -> None:
+        """Count a step, and its energy where it was measured."""
+        self.steps += 1
+        self.step_time_s += measured.step.duration_s
+        if measured.energy_j is not None:
+            self.steps_with_energy += 1
+            self.step_energy_j += measured.energy_j
+
+    def progress(self, elapsed_s: float, spent_j: float | None) -> Progress:
+        """Return what the run has come to, `elapsed_s` after its start."""
+        energy_j = (
+            self.step_energy_j / self.steps_with_energy * self.steps
+            if self.steps_with_energy
+            else None
+        )
+        return Progress(self.steps, self.step_time_s, elapsed_s, energy_j, spent_j)
+
+    def add_transition(self, transition: Transition) -> None:
+        """Count a change of the clock, and how long it took from request to effect."""
+        self.clock_changes += 1
+        if transition.achieved_ns is not None:
+            self.latencies_s.append((transition.achieved_ns - transition.requested_ns) * 1e-9)
+
+    @property
+    def disturbed(self) -> int:
+        """Windows that heat or over-current has touched: they are in no comparison."""
+        return self._disturbed + sum(bool(each.window.disturbed) for each in self.recent)
+
+    def windows(self) -> tuple[list[Window], list[Window]]:
+        """Return the governed windows and the baseline windows, in order; warm-up is in neither.
+
+        Where the unit of work has changed, only windows of the last unit can be compared.
+        """
+        recent, kept = self.recent, list(self._series.items())
+        if not recent:
+            return [], []
+        unit = recent[-1].window.unit
+        windows = [window for (its, *_), series in kept if its == unit for window in series.windows]
+        windows += [each.window for each in recent if each.is_compared and each.window.unit == unit]
+        windows.sort(key=lambda window: window.start_ns)
+        return (
+            [window for window in windows if window.target_hz is not None],
+            [window for window in windows if window.target_hz is None],
+        )
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many governed and how many baseline windows went into `windows`."""
+        recent = self.recent
+        found = [0, 0]
+        if recent:
+            unit = recent[-1].window.unit
+            for (its, target_hz, _), series in list(self._series.items()):
+                found[target_hz is None] += series.count if its == unit else 0
+            for each in recent:
+                found[each.window.target_hz is None] += (
+                    each.is_compared and each.window.unit == unit
+                )
+        return found[0], found[1]
+
+    def _put_away(self, record: EpochRecord) -> None:
+        """Keep of an epoch what the saving compares."""
+        window = record.window
+        self._disturbed += bool(window.disturbed)
+        if record.is_compared:
+            key = (window.unit, window.target_hz, window.energy_j is None)
+            self._series.setdefault(key, _Series()).add(_compared_part(window))
+
+
+class _Series:
+    """The windows at one operating point: all of them, or neighbours joined, two, four, ... to one.
+
+    All stand for as many, so that they scatter alike: the saving's interval rests on that.
+    """
+
+    def __init__(self) -> None:
+        self.windows: list[Window] = []
+        self.count = 0
+        self._stands_for = 1
+        self._in_last = 0
+
+    def add(self, window: Window) -> None:
+        """Add a window, in order of time."""
+        self.count += 1
+        if self.windows and self._in_last < self._stands_for:
+            self.windows[-1] = _joined(self.windows[-1], window)
+            self._in_last += 1
+            return
+        if len(self.windows) >= MOST_WINDOWS:
+            pairs = zip(self.windows[::2], self.windows[1::2], strict=True)
+            self.windows = [_joined(*pair) for pair in pairs]
+            self._stands_for *= 2
+        self.windows.append(window)
+        self._in_last = 1
+
+
+def _compared_part(window: Window) -> Window:
+    joules = window.rail_energy_j
+    return Window(
+        start_ns=window.start_ns,
+        end_ns=window.end_ns,
+        duration_s=window.duration_s,
+        target_hz=window.target_hz,
+        steps=window.steps,
+        work=window.work,
+        unit=window.unit,
+        energy_j=window.energy_j,
+        rail_energy_j={rail: joules[rail] for rail in TWO_RAILS if rail in joules} or NOTHING,
+        samples=_thinned(window.samples) if window.target_hz is None else (),
+    )
+
+
+def _joined(first: Window, second: Window) -> Window:
+    """Return two windows at one operating point as one."""
+    rails = first.rail_energy_j.keys() & second.rail_energy_j.keys()
+    return replace(
+        first,
+        end_ns=second.end_ns,
+        duration_s=first.duration_s + second.duration_s,
+        steps=first.steps + second.steps,
+        work=add_known(first.work, second.work),
+        energy_j=add_known(first.energy_j, second.energy_j),
+        rail_energy_j={
+            rail: add_known(first.rail_energy_j[rail], second.rail_energy_j[rail]) for rail in rails
+        }
+        or NOTHING,
+        samples=_thinned([*first.samples, *second.samples]),
+    )
+
+
+def _thinned(samples: Sequence[StepSample]) -> Sequence[StepSample]:
+    """Return some of the steps, evenly chosen, where there are many."""
+    every = -(-len(samples) // MOST_SAMPLES)
+    return tuple(samples[::every]) if every > 1 else tuple(samples)
+
+
+def told_once(warnings: list[str], told: str) -> None:
+    """Add a warning as the last one; what is told again and again stands there once."""
+    if told in warnings:
+        warnings.remove(told)
+    warnings.append(told)
