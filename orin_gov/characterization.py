@@ -4,11 +4,12 @@ A sweep (orin_gov.policy.sweep) stands where the governor does, in the simulatio
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orin_gov.board.conditions import read_temperatures
+from orin_gov.board.conditions import read_conditions, read_temperatures
+from orin_gov.board.identity import module_of
 from orin_gov.board.probe import Board
 from orin_gov.caller import Caller, as_caller
 from orin_gov.errors import OrinGovError, UsageError
@@ -49,10 +50,16 @@ class Characterization:
     output: Path | None = None
     caller: Caller | None = None
 
-    def manifest(self, board: str, workloads: Sequence[str]) -> dict[str, object]:
-        """What a run that goes on with another must have in common with it."""
+    def manifest(
+        self, board: str, workloads: Sequence[str], fingerprint: Mapping[str, object] | None = None
+    ) -> dict[str, object]:
+        """What a run that goes on with another must have in common with it.
+
+        The fingerprint is the board's state: module, power mode and table of clocks.
+        """
         return {
             "board": board,
+            **({} if fingerprint is None else {"fingerprint": fingerprint}),
             "workloads": list(workloads),
             "freqs": self.freqs,
             "repeats": self.repeats,
@@ -131,7 +138,13 @@ def sweep_jobs(wanted: Characterization, workloads: Sequence[str]) -> Swept:
     jobs = {workload: parse_workload(workload).job(board) for workload in workloads}
     path = wanted.output or default_run_directory(workloads[0].replace("/", "-"))
     title = f"virtual board {board.name}"
-    open_directory(path, wanted.manifest(title, workloads))
+    fingerprint = {
+        "module": module_of("\n".join(board.compatible)),
+        "power_mode": board.mode.name,
+        "table_hz": list(board.frequencies_hz),
+        "virtual": name.removeprefix(VIRTUAL),
+    }
+    open_directory(path, wanted.manifest(title, workloads, fingerprint))
     sweeps = [
         _sweep_job(wanted, board, points, workload, job, path) for workload, job in jobs.items()
     ]
@@ -188,7 +201,7 @@ def _launch(wanted: Characterization, target: Target, path: Path) -> tuple[int, 
 
         title = board.identity.title
         with as_caller(wanted.caller):
-            open_directory(path, wanted.manifest(title, [target.name]))
+            open_directory(path, wanted.manifest(title, [target.name], _fingerprint(board)))
         sweep = make_sweep(wanted, target.name, points, path, thermometer)
         made.append((title, sweep))
         return sweep
@@ -214,6 +227,16 @@ def _launch(wanted: Characterization, target: Target, path: Path) -> tuple[int, 
     finally:
         os.close(ring)
     return code, *made[0]
+
+
+def _fingerprint(board: Board) -> dict[str, object]:
+    mode = read_conditions(board.root, board.gpu).power_mode
+    return {
+        "module": board.identity.module,
+        "power_mode": mode.name if mode else None,
+        "table_hz": list(board.gpu.table_hz) if board.gpu else [],
+        "virtual": board.identity.virtual,
+    }
 
 
 def _finish(path: Path, title: str, sweep: Sweep, code: int) -> Swept:

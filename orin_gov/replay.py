@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orin_gov.errors import RunDirectoryError
+from orin_gov.fitting import window_of
 from orin_gov.policy.choice import best_point
 from orin_gov.policy.decision import State
 from orin_gov.policy.evidence import Evidence
@@ -73,7 +74,7 @@ def replay_curve(
     kept: dict[int | None, list[Window]] = defaultdict(list)
     for each in measurements:
         if each.workload == workload:
-            kept[each.target_hz].append(_window_of_measurement(each))
+            kept[each.target_hz].append(window_of([each]))
     governor = Governor(policy, points, objective)
     decision, held = governor.first(), None
     for number in range(PLAYED_WINDOWS):
@@ -155,26 +156,6 @@ def _ratio(point: Point, own: Point, of: str) -> Estimate:
 
 def _estimate(log: float, error: float) -> Estimate:
     return Estimate(*(math.expm1(log + sign * SURE * error) for sign in (0, -1, 1)))
-
-
-def _window_of_measurement(each: Measurement) -> Window:
-    gpu_rail = next((rail for rail in each.rail_energy_j if "GPU" in rail), None)
-    return Window(
-        start_ns=0,
-        end_ns=round(each.duration_s * 1e9),
-        duration_s=each.duration_s,
-        target_hz=each.target_hz,
-        steps=each.steps,
-        work=each.work,
-        unit=each.unit,
-        energy_j=each.energy_j,
-        rail_energy_j=each.rail_energy_j,
-        phase_time_s=each.phase_time_s,
-        phase_energy_j=each.phase_energy_j,
-        frequency_hz=each.clock_hz,
-        load=each.load,
-        surroundings=Surroundings(temperature_c=each.temperature_c, gpu_rail=gpu_rail),
-    )
 
 
 def _window_of_record(measured: Mapping[str, Any]) -> Window:

@@ -16,7 +16,7 @@ COMMANDS = {
     "setup": "let a group set the GPU's clock, so that no root is needed",
     "explain": "show a policy's tree, or each decision of a run with its path",
     "replay": "say what another policy or budget would have saved, over a run",
-    "fit": "fit a policy on the virtual board",
+    "fit": "fit a policy on characterizations, or on the virtual board",
     "characterize": "measure a workload at every operating point, and draw the curves",
     "import": "turn a log of tegrastats into a run directory",
     "completion": "print what makes a shell complete these commands",

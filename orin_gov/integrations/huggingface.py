@@ -22,7 +22,7 @@ from orin_gov.phases import OPTIMIZER
 def govern(trainer: Trainer, **options: Any) -> "GovernorCallback":
     """Add the callback in front of the trainer's loggers, so that they see what it logs.
 
-    `options` are those of orin_gov.Governor.
+    `options` are those of orin_gov.Governor; `steps` is the trainer's own number.
     """
     callback = GovernorCallback(**options)
     trainer.callback_handler.callbacks.insert(0, callback)
@@ -50,7 +50,8 @@ class GovernorCallback(TrainerCallback):  # type: ignore[misc]
         """Start governing."""
         if args.local_process_index > 0 or self.governor is not None:
             return
-        governor = Governor(**self._options)
+        left = state.max_steps - state.global_step
+        governor = Governor(**{"steps": left if left > 0 else None, **self._options})
         governor.__enter__()
         self.governor, self._log = governor, EnergyLog(governor)
 

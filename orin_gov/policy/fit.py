@@ -1,19 +1,15 @@
 """Fitting: from workloads whose every operating point is known to a tree with its deviations."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from orin_gov.errors import PolicyError
 from orin_gov.policy.answer import Floats
-from orin_gov.policy.features import FEATURES, features_of
+from orin_gov.policy.examples import NAMES, Example, rows
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import KNOWN, Leaf, Node, Policy, Split, choice_of, walk
-from orin_gov.policy.window import Window
 
 MAX_LEAVES = 16
 LEAST_SHARE = 0.01
@@ -24,79 +20,39 @@ LEAST_GAIN = 1e-9
 
 DEVIATIONS = 5
 FOLDS = 5
+FEW = 20
+"""With fewer workloads than this, how they differ among the leaves tells little of others."""
+
 NO_BUDGET = 100.0
 CHECKED_BUDGETS = (0.02, 0.05, 0.10, NO_BUDGET)
-GROUPS = {
-    "load": r"load",
-    "counts": r".*(operations|bytes|launch|intensity).*",
-    "phases": r"(data|forward|backward|optimizer|idle|host_gap)_.*",
-    "rails": r"(gpu_rail|other_rails)_.*|power_(p99_w|range)",
-}
-"""Features that are missing together, by pattern."""
-
-BLIND = (("counts",), ("load", "counts"), ("load", "counts", "rails"), tuple(GROUPS))
-"""What a board or a script may not show: the tree is fitted on examples that lack it as well."""
-
-NOT_ASKED = frozenset(
-    [
-        "max_slowdown",
-        "sensitivity",
-        "temperature_c",
-        "floor_hz",
-        "ceiling_hz",
-        "emc_hz",
-        "power_mode",
-    ]
-)
-"""Features that leaves do not depend on: the budget chooses within a leaf, not among them, and the
-others are the same for every workload of a fit."""
-
-NAMES = tuple(name for name in FEATURES if name not in NOT_ASKED)
-
-
-@dataclass(frozen=True)
-class Example:
-    """One workload: features under the board's own governor (row 0) and at each operating point,
-    [1 + points, features], NaN where missing; and log energy, then log time at each operating point
-    against the board's own governor, [2 * points]."""
-
-    features: Floats
-    answer: Floats
-
-
-def example_of(baseline: Window, windows: Sequence[Window], top_hz: int) -> Example:
-    """Return the example of one workload; `windows` has one for each point, ascending.
-
-    Raises:
-        PolicyError: an operating point lacks its energy or its time.
-    """
-    pairs = [(each.energy_per_work_j, each.time_per_work_s) for each in (baseline, *windows)]
-    measured = np.array(pairs, dtype=np.float64)
-    if not (np.isfinite(measured).all() and (measured > 0).all()):
-        raise PolicyError(
-            "a fit needs the energy and the time of every operating point and of the baseline; "
-            f"{int((~(measured > 0)).sum())} of {measured.size} are missing"
-        )
-    logs = np.log(measured[1:] / measured[0])
-    rows = [_vector(features_of(each, top_hz, 0.0)) for each in (baseline, *windows)]
-    return Example(np.stack(rows), np.concatenate([logs[:, 0], logs[:, 1]]))
 
 
 def fit_policy(
-    examples: Sequence[Example], points_hz: Sequence[int], card: Mapping[str, Any]
+    examples: Sequence[Example],
+    points_hz: Sequence[int],
+    card: Mapping[str, Any],
+    workloads: Sequence[str] | None = None,
+    top_hz: int | None = None,
 ) -> Policy:
     """Fit a policy on `examples`, whose operating points are `points_hz`; its card says how well.
 
     The regret on the card is that of workloads left out of the fit, never of single windows.
+    `workloads` names the workload of each example where one may have several: they are left out
+    together. `top_hz` is the top of the board's table where that is no point.
     """
-    policy = _fit(examples, points_hz)
-    return replace(policy, card={**card, "left_out": _cross_validated(examples, points_hz)})
+    top_hz = top_hz or points_hz[-1]
+    policy = _fit(examples, points_hz, top_hz)
+    workloads = workloads or [str(number) for number in range(len(examples))]
+    left_out = _left_out(examples, points_hz, top_hz, _folds(workloads))
+    if len(set(workloads)) < FEW:
+        policy = _doubted(policy, examples, left_out)
+    return replace(policy, card={**card, "left_out": _regrets(left_out)})
 
 
-def _fit(examples: Sequence[Example], points_hz: Sequence[int]) -> Policy:
+def _fit(examples: Sequence[Example], points_hz: Sequence[int], top_hz: int) -> Policy:
     from sklearn.tree import DecisionTreeRegressor
 
-    inputs, answers, weights = _rows(examples)
+    inputs, answers, weights = rows(examples)
     fitted = DecisionTreeRegressor(
         max_leaf_nodes=MAX_LEAVES,
         min_weight_fraction_leaf=LEAST_SHARE,
@@ -123,26 +79,8 @@ def _fit(examples: Sequence[Example], points_hz: Sequence[int]) -> Policy:
         spread = _rms(residuals[inside], weights[inside]) / overall if overall else 0.0
         samples = max(1, round(int(inside.sum()) / rows_each))
         nodes.append(Leaf(tuple(energy.tolist()), tuple(time.tolist()), spread, samples))
-    shares = tuple(hz / points_hz[-1] for hz in points_hz)
+    shares = tuple(hz / top_hz for hz in points_hz)
     return Policy(tuple(nodes), shares, deviations, rest, {})
-
-
-def _rows(examples: Sequence[Example]) -> tuple[Floats, Floats, Floats]:
-    """Return inputs, answers and weights: each workload whole, and as a blinder board sees it."""
-    points = len(examples[0].features) - 1
-    own = np.array([1.0] + [1.0 / points] * points)
-    inputs, answers, weights = [], [], []
-    for example in examples:
-        for missing, share in ((), 1.0), *((each, 0.3) for each in BLIND):
-            inputs.append(_blinded(example.features, missing))
-            answers.append(np.tile(example.answer, (points + 1, 1)))
-            weights.append(share * own)
-    return np.concatenate(inputs), np.concatenate(answers), np.concatenate(weights)
-
-
-def _blinded(features: Floats, missing: Sequence[str]) -> Floats:
-    hidden = [any(re.fullmatch(GROUPS[group], name) for group in missing) for name in NAMES]
-    return np.where(hidden, np.nan, features)
 
 
 def _deviations(residuals: Floats, weights: Floats) -> tuple[Floats, float]:
@@ -168,29 +106,62 @@ def _split(tree: Any, index: int) -> Split:
     )
 
 
-def _vector(features: Mapping[str, float | None]) -> Floats:
-    return np.array([features[name] for name in NAMES], dtype=np.float64)
-
-
-def _cross_validated(examples: Sequence[Example], points_hz: Sequence[int]) -> dict[str, Any]:
-    """Return by budget the mean and worst regret of the tree alone on workloads it has not seen."""
-    folds = min(FOLDS, len(examples))
+def _folds(workloads: Sequence[str]) -> list[list[int]]:
+    """Return which examples are left out together, as indices; none where all are one workload's."""
+    names = list(dict.fromkeys(workloads))
+    folds = min(FOLDS, len(names))
     if folds < 2:
+        return []
+    place = {name: number % folds for number, name in enumerate(names)}
+    return [[i for i, name in enumerate(workloads) if place[name] == fold] for fold in range(folds)]
+
+
+def _left_out(
+    examples: Sequence[Example], points_hz: Sequence[int], top_hz: int, folds: Sequence[list[int]]
+) -> list[tuple[Policy, Example]]:
+    """Return each example with the policy fitted without its workload."""
+    found = []
+    for fold in folds:
+        others = [each for i, each in enumerate(examples) if i not in fold]
+        policy = _fit(others, points_hz, top_hz)
+        found += [(policy, examples[i]) for i in fold]
+    return found
+
+
+def _doubted(
+    policy: Policy, examples: Sequence[Example], left_out: Sequence[tuple[Policy, Example]]
+) -> Policy:
+    """Return a policy of few workloads, which says how far off it is of those it does not know.
+
+    A leaf that is one workload's own knows it by heart. Where there is only one at all, another may
+    lie as far from it as it lies from the board's own governor.
+    """
+    off = [each.answer - _told(without, each) for without, each in left_out]
+    residuals = np.stack(off or [each.answer for each in examples])
+    deviations, rest = _deviations(residuals, np.ones(len(residuals)))
+    nodes = [replace(node, spread=1.0) if isinstance(node, Leaf) else node for node in policy.nodes]
+    return replace(policy, nodes=tuple(nodes), deviations=deviations, rest=rest)
+
+
+def _told(policy: Policy, example: Example) -> Floats:
+    leaf = walk(policy.nodes, example.under_own_governor).leaf
+    return np.asarray(np.log(np.array(leaf.energy + leaf.time)))
+
+
+def _regrets(left_out: Sequence[tuple[Policy, Example]]) -> dict[str, Any]:
+    """Return by budget the mean and worst regret of the tree alone on workloads it has not seen."""
+    if not left_out:
         return {"why_missing": "a single workload cannot be left out"}
-    found: dict[float, list[float]] = {budget: [] for budget in CHECKED_BUDGETS}
-    for fold in range(folds):
-        policy = _fit([each for i, each in enumerate(examples) if i % folds != fold], points_hz)
-        for example in examples[fold::folds]:
-            for budget, regrets in found.items():
-                regrets.append(tree_regret(policy, example, Objective("energy", budget)))
-    return {
-        "no budget" if budget == NO_BUDGET else f"budget {budget:.0%}": {
+    found = {}
+    for budget in CHECKED_BUDGETS:
+        objective = Objective("energy", budget)
+        regrets = [tree_regret(policy, each, objective) for policy, each in left_out]
+        found["no budget" if budget == NO_BUDGET else f"budget {budget:.0%}"] = {
             "regret_mean": round(float(np.mean(regrets)), 5),
             "regret_worst": round(float(np.max(regrets)), 5),
             "workloads": len(regrets),
         }
-        for budget, regrets in found.items()
-    }
+    return found
 
 
 def tree_regret(policy: Policy, example: Example, objective: Objective) -> float:
@@ -199,13 +170,8 @@ def tree_regret(policy: Policy, example: Example, objective: Objective) -> float
     A choice over the budget counts with the energy of the best within it: it has no regret, and is
     no success either; the loop, not the tree, keeps the budget.
     """
-    features = dict(zip(NAMES, _known(example.features[0]), strict=True))
     energy, time = np.split(np.exp(example.answer), 2)
     allowed = np.append(energy[time <= 1 + objective.max_slowdown], 1.0)
-    chosen = choice_of(walk(policy.nodes, features).leaf, objective)
+    chosen = choice_of(walk(policy.nodes, example.under_own_governor).leaf, objective)
     taken = 1.0 if chosen is None else float(energy[chosen])
     return max(0.0, taken / float(allowed.min()) - 1)
-
-
-def _known(values: npt.NDArray[np.float64]) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]

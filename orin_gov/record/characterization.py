@@ -10,7 +10,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -26,7 +26,10 @@ KIND = "characterization"
 
 @dataclass(frozen=True)
 class Measurement:
-    """One window of one workload at one stop. Energies are per unit of work where they say so."""
+    """One window of one workload at one stop, as in orin_gov.policy.window.Window.
+
+    The fields with a default are not in records of earlier versions.
+    """
 
     workload: str
     target_hz: int | None
@@ -42,6 +45,11 @@ class Measurement:
     phase_energy_j: Mapping[str, float | None]
     load: float | None
     temperature_c: float | None
+    operations_per_step: Mapping[str, float] = field(default_factory=dict)
+    bytes_per_step: Mapping[str, float] = field(default_factory=dict)
+    launches_per_step: Mapping[str, float] = field(default_factory=dict)
+    power_range_w: Sequence[float] | None = None
+    surroundings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def stop(self) -> Stop:
@@ -68,6 +76,11 @@ def measurement_of(
         phase_energy_j=dict(window.phase_energy_j),
         load=window.load,
         temperature_c=temperature_c,
+        operations_per_step=dict(window.operations_per_step),
+        bytes_per_step=dict(window.bytes_per_step),
+        launches_per_step=dict(window.launches_per_step),
+        power_range_w=window.power_range_w and list(window.power_range_w),
+        surroundings=dict(vars(window.surroundings)),
     )
 
 
@@ -105,7 +118,7 @@ def open_directory(path: Path, manifest: Mapping[str, Any]) -> None:
             f"{path} is no characterization to go on with: {error}; name another with --output"
         ) from error
     for key, value in wanted.items():
-        if found.get(key) != value:
+        if found.get(key, value) != value:  # earlier versions wrote less
             raise RunDirectoryError(
                 f"{path} holds a run whose {key} is {found.get(key)!r}, not {value!r}; "
                 "ask for the same again, or name another with --output"
@@ -118,6 +131,21 @@ def _drop_half_line(file: Path) -> None:
     if file.exists():
         content = file.read_bytes()
         os.truncate(file, content.rfind(b"\n") + 1)
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What was swept, and on which board.
+
+    Raises:
+        RunDirectoryError: this is no characterization.
+    """
+    try:
+        found = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path} is no characterization: {error}") from error
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        raise RunDirectoryError(f"{path} is no run directory of orin-gov characterize")
+    return found
 
 
 def append(path: Path, measurement: Measurement) -> None:

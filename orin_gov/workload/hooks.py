@@ -148,6 +148,7 @@ def _hook_optimizers(marker: Marker, counter: StepCounter) -> None:
     """
     is_leading = _leadership()
     under_way: list[bool] = []  # of the outermost step: whether its phase is ours to leave
+    ended = 0
 
     def before(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if _within_a_step():
@@ -164,11 +165,37 @@ def _hook_optimizers(marker: Marker, counter: StepCounter) -> None:
         if under_way.pop():
             counter.end()
             marker.leave()
+        end_step(optimizer)
+
+    def end_step(optimizer: torch.optim.Optimizer) -> None:
+        nonlocal ended
+        ended += 1
         if is_leading(optimizer) and not marker.explicit_steps:
             marker.step()
 
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
+    _hook_scaler(end_step, lambda: ended)
+
+
+def _hook_scaler(
+    end_step: Callable[[torch.optim.Optimizer], None], ended: Callable[[], int]
+) -> None:
+    """End a step as well where a gradient scaler leaves the optimizer's out: a loss or a gradient
+    was no number. Two steps would look like one of twice the work.
+    """
+    scaler: Any = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+    original = scaler.step
+
+    @functools.wraps(original)
+    def step(self: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+        before = ended()
+        result = original(self, optimizer, *args, **kwargs)
+        if ended() == before and isinstance(optimizer, torch.optim.Optimizer):
+            end_step(optimizer)
+        return result
+
+    scaler.step = step
 
 
 def _within_a_step() -> bool:

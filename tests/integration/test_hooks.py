@@ -189,6 +189,23 @@ def compiled_gradient():
     x = torch.ones(3, requires_grad=True)
     return torch.compile(slope, backend="eager")(x).tolist()
 
+def nan_losses():
+    model = small()
+    optimizer = sgd(model)
+    for i in range(4):
+        train(model, optimizer, torch.full((3, 4), math.nan if i == 1 else 1.0))
+
+def skipped_steps():
+    model = small()
+    optimizer, scaler = sgd(model), torch.amp.GradScaler("cpu")
+    for i in range(4):
+        loss = model(torch.randn(3, 4)).square().mean() * (math.nan if i in (1, 2) else 1.0)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    return float(scaler.get_scale())
+
 class Failing(nn.Module):
     def __init__(self):
         super().__init__()
@@ -325,6 +342,8 @@ NAMES = (
     "lbfgs",
     "compiled",
     "compiled_gradient",
+    "nan_losses",
+    "skipped_steps",
     "failing_forward",
     "failing_backward",
     "failing_step",
@@ -435,6 +454,21 @@ def test_an_optimizer_that_calls_its_parents_step_steps_once(seen: dict[str, See
     assert seen["parents_step"].kinds == FORWARD_TO_STEP * 3
 
 
+def test_losses_that_are_no_numbers_are_steps_like_others(seen: dict[str, Seen]) -> None:
+    assert seen["nan_losses"].kinds == FORWARD_TO_STEP * 4
+
+
+def test_a_step_that_a_gradient_scaler_leaves_out_is_a_step_all_the_same(
+    seen: dict[str, Seen],
+) -> None:
+    skipped = seen["skipped_steps"]
+    assert skipped.value == 65536 / 4  # it has left two out
+    left_out = [FORWARD, BACKWARD]
+    whole = [*left_out, OPTIMIZER]
+    assert skipped.phases() == [whole, left_out, left_out, whole]
+    assert [step.work for step in skipped.steps] == [3.0] * 4
+
+
 def test_evaluation_between_steps_is_in_none_of_them(seen: dict[str, Seen]) -> None:
     assert seen["evaluation"].kinds.count(EVAL) == 6
     plain = [DATA, FORWARD, BACKWARD, OPTIMIZER]
@@ -445,7 +479,7 @@ def test_evaluation_between_steps_is_in_none_of_them(seen: dict[str, Seen]) -> N
 def test_data_workers_mark_nothing_and_never_take_the_ring(hooked: Hooked) -> None:
     workers = hooked.scenarios["workers"]
     assert hooked.producer_pid == workers.value
-    assert workers.kinds == [*[DATA, IDLE, *FORWARD_TO_STEP] * 2, DATA, IDLE]
+    assert workers.kinds == [*[DATA, IDLE, *FORWARD_TO_STEP] * 2, DATA, EPOCH_END, IDLE]
 
 
 def test_what_a_closure_does_is_the_optimizers(seen: dict[str, Seen]) -> None:

@@ -77,7 +77,7 @@ arguments = TrainingArguments(
 )
 rows = [{"x": x} for x in data]
 trainer = Trainer(Model(), arguments, train_dataset=rows)
-govern(trainer, **OPTIONS)
+govern(trainer, deadline_s=3600, **OPTIONS)
 trainer.train()
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 import glob, os
@@ -103,7 +103,9 @@ def test_a_hugging_face_trainer_logs_energy_and_clock(script: Script, tmp_path: 
     assert run.steps.num_rows == 12
     assert run.steps["time_forward_s"].to_pylist()[3] > 0.09
     assert run.steps["time_optimizer_s"].to_pylist()[3] > 0
+    assert run.manifest["objective"]["steps"] == 12
     assert run.summary is not None
+    assert run.summary["deadline"]["met"] is True
 
 
 LIGHTNING = """

@@ -9,16 +9,9 @@ import numpy as np
 import pytest
 
 from orin_gov.errors import PolicyError
+from orin_gov.policy.examples import NAMES, Example, example_of
 from orin_gov.policy.features import FEATURES
-from orin_gov.policy.fit import (
-    DEVIATIONS,
-    MAX_LEAVES,
-    NAMES,
-    Example,
-    example_of,
-    fit_policy,
-    tree_regret,
-)
+from orin_gov.policy.fit import DEVIATIONS, MAX_LEAVES, fit_policy, tree_regret
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.policy_file import dump_policy, parse_policy
 from orin_gov.policy.tree import Leaf, Policy, Split, choice_of, walk
