@@ -19,10 +19,12 @@ export PYTHONPATH=$PWD PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
 if [ "$how" = sanitizers ]; then
   # Leaks are counted by tests of their own: an interpreter leaves too much at its end. Left out is
   # what puts a shim of its own in front of every library, where the sanitizer must be.
-  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
-    LD_PRELOAD="$(gcc -print-file-name=libasan.so)" "$python" -m pytest -p no:cacheprovider \
-    -c "$repository/pyproject.toml" -k "not unbound_driver" \
-    "$repository"/tests/unit/test_{phase_ring,sampler,actuator,extension_leaks}.py "$@"
+  export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1
+  LD_PRELOAD=$(gcc -print-file-name=libasan.so)
+  export LD_PRELOAD
+  "$python" "$repository/tests/extension_uses.py"
+  "$python" -m pytest -p no:cacheprovider -c "$repository/pyproject.toml" \
+    -k "not unbound_driver" "$repository"/tests/unit/test_{phase_ring,sampler,actuator}.py "$@"
 else
   log=$dest/valgrind.txt
   valgrind --log-file="$log" --num-callers=30 "$python" "$repository/tests/extension_uses.py"

@@ -18,7 +18,8 @@ def sentences() -> list[str]:
 
 def faults() -> list[str]:
     """Return the rows of the table of faults."""
-    table = (ROOT / "docs/reliability.md").read_text().partition("\n## Faults\n")[2]
+    page = (ROOT / "docs/reliability.md").read_text()
+    table = page.partition("\n## Faults\n")[2].partition("\n## ")[0]
     return [line for line in table.splitlines() if line.startswith("| ")][1:]
 
 
