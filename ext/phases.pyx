@@ -21,6 +21,7 @@ cdef enum:
 
 RING_BYTES: int = sizeof(Shared)
 STEP: int = STEP_KIND
+BREAK: int = BREAK_KIND
 
 
 @cython.final
@@ -28,7 +29,8 @@ cdef class PhaseRing:
     """A ring of 24-byte records (int64 t_ns, int64 kind, double value) in shared memory.
 
     Kinds 0 to 6 say that this phase (orin_gov.phases) begins at t_ns, of CLOCK_MONOTONIC; kind
-    STEP says that an optimizer step ended, and its value is the work done in it (NaN = unknown).
+    STEP says that an optimizer step ended, and its value is the work done in it (NaN = unknown);
+    kind BREAK that another process marks from here on, as the one before has ended.
     Other kinds (orin_gov.counts) are for `put`.
 
     fd: a memfd of RING_BYTES, which may be closed afterwards. Make it with MFD_ALLOW_SEALING: it is
@@ -76,11 +78,16 @@ cdef class PhaseRing:
         self._unmap()
 
     def claim(self) -> bool:
-        """Become the producer; False if another process is."""
+        """Become the producer; False if another process is, and has not ended."""
         cdef Shared *shared = self._mapped()
         cdef int64_t pid = getpid()
-        if replace_zero(&shared.header.producer_pid, pid):
-            shared.header.phase_begin_ns = now_ns()
+        cdef int64_t before = load_acquire(&shared.header.producer_pid)
+        if before != pid and (before == 0 or has_ended(before)):
+            if replace(&shared.header.producer_pid, before, pid):
+                shared.header.phase_begin_ns = now_ns()
+                store_release(&shared.header.current_phase, 0)
+                if before != 0:
+                    append(shared, Record(now_ns(), BREAK_KIND, 0.0))
         self._pid = pid if load_acquire(&shared.header.producer_pid) == pid else 0
         return self._pid != 0
 

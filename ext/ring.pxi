@@ -3,11 +3,15 @@
 
 cdef extern from * nogil:
     """
+    #include <errno.h>
     #include <fcntl.h>
-    static inline int replace_zero(int64_t *cell, int64_t value) {
-        int64_t zero = 0;
-        return __atomic_compare_exchange_n(cell, &zero, value, 0, __ATOMIC_ACQ_REL,
+    #include <signal.h>
+    static inline int replace(int64_t *cell, int64_t expected, int64_t value) {
+        return __atomic_compare_exchange_n(cell, &expected, value, 0, __ATOMIC_ACQ_REL,
                                            __ATOMIC_ACQUIRE);
+    }
+    static inline int has_ended(int64_t pid) {
+        return pid > 0 && (pid_t)pid == pid && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
     }
     static inline void add_to(int64_t *cell, int64_t value) {
         __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
@@ -24,7 +28,8 @@ cdef extern from * nogil:
         (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     }
     """
-    bint replace_zero(int64_t *cell, int64_t value)
+    bint replace(int64_t *cell, int64_t expected, int64_t value)
+    bint has_ended(int64_t pid)
     void add_to(int64_t *cell, int64_t value)
     double load_double(const double *cell)
     void store_double(double *cell, double value)
@@ -34,6 +39,7 @@ cdef extern from * nogil:
 cdef enum:
     PHASES = 7
     STEP_KIND = 100
+    BREAK_KIND = 101
     CAPACITY = 65536
     VERSION = 1
 

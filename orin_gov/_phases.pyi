@@ -3,6 +3,7 @@ from typing import final
 
 RING_BYTES: int
 STEP: int
+BREAK: int
 
 @final
 class PhaseRing:

@@ -75,8 +75,9 @@ class EnergyTimeline:
     def between(self, edges_ns: npt.NDArray[np.int64]) -> Floats:
         """Return joules, shape [spans, rails], of the spans given as edges [spans, 2].
 
-        NaN stands where a rail was not measured for more than 5 % of a span, or a span lies outside
-        what is kept. Edges are taken for moments at which the power may step, as between phases.
+        NaN stands where a rail was not measured for more than 5 % of a span (for less, it is taken
+        to have gone on as in the rest), or a span lies outside what is kept. Edges are taken for
+        moments at which the power may step, as between phases.
         """
         joules = np.full((len(edges_ns), len(self.rails)), np.nan)
         chunks = self._chunks_since(int(edges_ns.min()) - SILENT_NS) if len(edges_ns) else []
@@ -160,9 +161,11 @@ def _between(
         energy -= _blur(at, times, energy_j, missing_ns, cycle_ns)
     begin_j, end_j = energy.reshape(edges.shape).T
     begin_missing_ns, end_missing_ns = np.interp(at, times, missing_ns).reshape(edges.shape).T
-    longest_ns = LONGEST_HOLE * (edges[:, 1] - edges[:, 0])
-    hole = end_missing_ns - begin_missing_ns > longest_ns
-    return np.where(outside | hole, np.nan, end_j - begin_j)
+    share = (end_missing_ns - begin_missing_ns) / np.maximum(edges[:, 1] - edges[:, 0], 1.0)
+    hole = share > LONGEST_HOLE
+    # A short hole is taken for as hungry as the rest, or a starved sampler would find savings.
+    joules = (end_j - begin_j) / (1.0 - np.clip(share, 0.0, LONGEST_HOLE))
+    return np.where(outside | hole, np.nan, joules)
 
 
 def _blur(at: Floats, times: Floats, energy_j: Floats, missing_ns: Floats, cycle_ns: int) -> Floats:

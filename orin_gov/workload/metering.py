@@ -192,6 +192,10 @@ def _between(
 def _difference(
     before: tuple[float, float] | None, after: tuple[float, float] | None, seconds: float
 ) -> float | None:
-    if before is None or after is None or after[1] - before[1] > LONGEST_HOLE * seconds:
+    if before is None or after is None:
         return None
-    return after[0] - before[0]
+    hole_s = after[1] - before[1]
+    if hole_s > LONGEST_HOLE * seconds:
+        return None
+    # A short hole is taken for as hungry as the rest.
+    return (after[0] - before[0]) * (seconds / (seconds - hole_s) if hole_s > 0.0 else 1.0)

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from orin_gov._phases import STEP
+from orin_gov._phases import BREAK, STEP
 from orin_gov.counts import Counts, counts_of, parse_kind
-from orin_gov.phases import CHECKPOINT, DATA, EPOCH_END, EVAL, FORWARD, IDLE, PHASES
-
-MOST_SPANS = 100_000
-"""A script that never steps, say one that answers for days, is not remembered for ever: after so
-many spans the step they might have led up to is given up."""
+from orin_gov.phases import BACKWARD, CHECKPOINT, DATA, EPOCH_END, EVAL, FORWARD, IDLE, PHASES
 
 MARK = np.dtype([("t_ns", "<i8"), ("kind", "<i8"), ("value", "<f8")])
 """One record of the phase ring."""
+
+MOST_SPANS = 40_000
+"""Spans that are kept between two steps: ten thousand micro-batches, some 6 MB."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class StepTracker:
         """How many steps there were at the last end of a training epoch."""
 
     def break_off(self) -> None:
-        """Leave out what is between the last mark and the end of a step: marks were lost there."""
+        """Leave out all from the last mark to the next end of a step: marks are missing there."""
         self._spans, self._since_ns, self._broken = [], None, True
 
     def feed(self, marks: npt.NDArray[np.void]) -> list[Step]:
@@ -87,6 +86,9 @@ class StepTracker:
                 continue
             if kind == EPOCH_END:
                 self._ending |= self._trains()
+            if kind == BREAK:
+                self.break_off()
+                continue
             if kind != STEP and not 0 <= kind < len(PHASES):
                 continue
             if not self._advance(t_ns):
@@ -117,10 +119,17 @@ class StepTracker:
                 return False
             if t_ns > self._since_ns:
                 self._spans.append(Span(self._phase, self._since_ns, t_ns))
-            if len(self._spans) > MOST_SPANS:
-                self._spans, self._broken = [], True
+                if len(self._spans) > MOST_SPANS:
+                    self._forget_older_half()
         self._since_ns = t_ns
         return True
+
+    def _forget_older_half(self) -> None:
+        """Bound what is kept of an evaluation that goes on for days; a step so long is left out."""
+        older = self._spans[: MOST_SPANS // 2]
+        self._spans = self._spans[MOST_SPANS // 2 :]
+        # The first one may be what was left of the step before.
+        self._broken |= any(span.phase in (FORWARD, BACKWARD) for span in older[1:])
 
     def _finish(self, work: float | None) -> Step | None:
         spans = step_spans(self._spans, first=self.steps == 0)

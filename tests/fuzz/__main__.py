@@ -26,7 +26,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as corpus:
         for number, seed in enumerate(targets.seeds(name)):
             (Path(corpus) / str(number)).write_bytes(seed)
-        words = [f"-max_total_time={what}", "-max_len=8192", "-timeout=20", "-rss_limit_mb=2048"]
+        words = [
+            f"-max_total_time={what}",
+            "-max_len=20000",
+            "-timeout=20",
+            "-rss_limit_mb=2048",
+            "-verbosity=0",
+        ]
         atheris.Setup([sys.argv[0], *words, "-print_final_stats=1", corpus], target)
         atheris.Fuzz()
 

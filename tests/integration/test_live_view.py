@@ -205,6 +205,61 @@ def test_a_view_that_dies_costs_nothing_but_the_view(play: Play, script, tmp_pat
     assert is_sane(played)
 
 
+def test_a_view_that_is_stopped_on_its_own_goes_on(play: Play, script, tmp_path: Path) -> None:
+    """The script would wait for ever for room to write to."""
+    played = play(command(*MEASURED, script(STEPS)))
+    played.sees("loss at 20", "─ warm-up ─")
+    played.view.suspend()
+    frames = played.frames
+    played.until(lambda: played.frames > frames + 2)
+    (tmp_path / "go").touch()
+    assert played.exit_code() == 7
+    assert is_sane(played)
+
+
+DAEMON = """
+import os, sys, time
+print("first", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.02)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        said = 0
+        try:
+            while not os.path.exists("enough"):
+                print("the daemon", said := said + 1, flush=True)
+                time.sleep(0.05)
+            open("daemon", "w").write("fine")
+        except OSError as error:
+            open("daemon", "w").write(repr(error))
+    os._exit(0)
+os.wait()
+sys.exit(7)
+"""
+
+
+def test_the_run_ends_with_the_script_and_a_daemon_that_it_left_writes_on(
+    play: Play, script, tmp_path: Path
+) -> None:
+    waiting = '"$0" "$@"; echo code $?; while [ ! -e left ]; do sleep 0.05; done'
+    played = play(["/bin/sh", "-c", waiting, *command(*MEASURED, script(DAEMON))])
+    played.sees("first", "─ warm-up ─")
+    view = played.view
+    (tmp_path / "go").touch()
+    played.sees("code 7")
+    count = played.terminal.content.count(b"the daemon")
+    played.until(lambda: played.terminal.content.count(b"the daemon") > count + 20)
+    assert (tmp_path / "run/summary.json").exists()
+    assert "─ warm-up ─" not in played.seen
+    (tmp_path / "enough").touch()
+    played.until(lambda: (tmp_path / "daemon").exists() and not view.is_running())
+    assert (tmp_path / "daemon").read_text() == "fine"
+    (tmp_path / "left").touch()
+    played.exit_code()
+    assert is_sane(played)
+
+
 def test_a_supervisor_that_dies_costs_the_script_nothing(
     play: Play, script, tmp_path: Path
 ) -> None:

@@ -3,16 +3,12 @@
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from extension_uses import USES, make_files
 
 from orin_gov import _actuator, _phases, _sampler
-from orin_gov._actuator import Actuator
-from orin_gov._phases import PhaseRing
-from orin_gov._sampler import Sampler
-from orin_gov.workload.ring import make_ring
 
 TIMES = 400
 LEAK_BYTES = 400
@@ -37,70 +33,9 @@ def held() -> tuple[int, int, int]:
     )
 
 
-def use_ring(folder: Path) -> None:
-    memory = make_ring()
-    ring = PhaseRing(memory)
-    ring.claim()
-    ring.mark(1)
-    ring.put(0, 7, 0.0)
-    ring.step(1.0)
-    ring.drain()
-    with suppress(ValueError):
-        ring.mark(99)
-    with suppress(RuntimeError):
-        ring.__init__(memory)  # type: ignore[misc]
-    os.pwrite(memory, b"x" * 16, 0)
-    with suppress(ValueError):
-        PhaseRing(memory)  # of a foreign header
-    os.close(memory)
-    with suppress(OSError):
-        PhaseRing(memory)
-    with suppress(TypeError):
-        PhaseRing("no descriptor")  # type: ignore[arg-type]
-
-
-def use_sampler(folder: Path) -> None:
-    rails = [(str(folder / "mv"), str(folder / "ma")), (str(folder / "none*"), "")]
-    sampler = Sampler(rails, 100_000, 10**9, capacity=64)
-    sampler.start()
-    with suppress(RuntimeError):
-        sampler.start()
-    sampler.drain()
-    sampler.quality()
-    sampler.stop()
-    with suppress(ValueError):
-        Sampler(rails, 0, 10**9)
-    with suppress(TypeError):
-        Sampler([(1, 2)], 10**6, 10**9)  # type: ignore[list-item]
-    with suppress(MemoryError, ValueError, OverflowError):
-        Sampler(rails, 10**6, 10**9, capacity=2**61)
-    Sampler(rails, 10**6, 10**9)  # never started
-
-
-def use_actuator(folder: Path) -> None:
-    actuator = Actuator(str(folder), [1, 2], timeout_ns=1)
-    with suppress(RuntimeError):
-        actuator.request(1, 2)
-    actuator.start()
-    actuator.request(1, 2)
-    with suppress(ValueError):
-        actuator.request(3, 2)
-    actuator.stop()
-    actuator.drain()
-    with suppress(TypeError):
-        Actuator(1, 2)  # type: ignore[arg-type]
-    with suppress(OSError):
-        _actuator.write_range(str(folder / "none"), 1, 2)
-
-
-USES = {"PhaseRing": use_ring, "Sampler": use_sampler, "Actuator": use_actuator}
-
-
 @pytest.mark.parametrize("name", USES)
 def test_of_an_object_that_is_dropped_nothing_stays(tmp_path: Path, name: str) -> None:
-    for file, text in {"mv": "5000", "ma": "100", "min_freq": "1", "max_freq": "2"}.items():
-        (tmp_path / file).write_text(text)
-    (tmp_path / "cur_freq").write_text("1")
+    make_files(tmp_path)
     use: Callable[[Path], None] = USES[name]
     for _ in range(TIMES):
         use(tmp_path)
@@ -111,18 +46,13 @@ def test_of_an_object_that_is_dropped_nothing_stays(tmp_path: Path, name: str) -
     assert anonymous_bytes() - bytes_before < TIMES * LEAK_BYTES
 
 
-@pytest.mark.parametrize("each", [PhaseRing, Sampler, Actuator])
-def test_every_class_of_the_extension_has_a_leak_test_and_says_who_may_call_it(each: type) -> None:
-    assert each.__name__ in USES
-    assert "thread" in (each.__doc__ or "")
-
-
-def test_the_extension_has_no_other_class_of_its_own() -> None:
+def test_every_class_of_the_extension_has_a_leak_test_and_says_which_thread_may_call_it() -> None:
     found = {
-        name
+        name: value
         for module in (_actuator, _phases, _sampler)
         for name, value in vars(module).items()
         if isinstance(value, type) and value.__module__ == module.__name__
         if not issubclass(value, tuple)
     }
-    assert found == {*USES}
+    assert {*found} == {*USES}
+    assert all("thread" in (each.__doc__ or "").lower() for each in found.values())

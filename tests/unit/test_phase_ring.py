@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orin_gov._phases import RING_BYTES, STEP, PhaseRing
+from orin_gov._phases import BREAK, RING_BYTES, STEP, PhaseRing
 from orin_gov.phases import BACKWARD, DATA, FORWARD, IDLE, OPTIMIZER, PHASES
 
 RECORD = struct.Struct("<qqd")
@@ -213,14 +213,33 @@ def test_one_of_many_processes_gets_the_claim(fd: int) -> None:
         child.stdin.write("\n")
         child.stdin.flush()
     claims = [child.stdout.readline().strip() for child in children if child.stdout]
+    ring = PhaseRing(fd)
+    assert not ring.claim()
     for child in children:
         child.communicate("\n")
 
-    ring = PhaseRing(fd)
     assert sorted(claims) == ["(False, False)"] * 3 + ["(True, True)"]
     assert ring.producer_pid == children[claims.index("(True, True)")].pid
-    assert not ring.claim()
     assert ring.marks == 1, "only the producer's mark was written"
+
+
+def test_a_producer_that_has_ended_is_followed_by_another(fd: int) -> None:
+    code = (
+        "import sys; from orin_gov._phases import PhaseRing; ring = PhaseRing(int(sys.argv[1]))\n"
+        "ring.claim(); ring.mark(2); print('marked', flush=True); input()"
+    )
+    child = run_python(code, fd)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "marked\n"
+    ring = PhaseRing(fd)
+    assert not ring.claim()
+    child.communicate("\n")
+    assert ring.claim()
+    assert ring.producer_pid == os.getpid()
+    assert ring.current_phase == 0, "what the other was in, it is in no more"
+    ring.mark(FORWARD)
+    kinds = [kind for _, kind, _ in struct.iter_unpack("qqd", ring.drain())]
+    assert kinds == [2, BREAK, FORWARD]
 
 
 def test_who_has_not_claimed_marks_nothing(fd: int) -> None:

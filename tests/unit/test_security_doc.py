@@ -1,4 +1,4 @@
-"""Every sentence of docs/security.md has tests beside it that exist."""
+"""Every sentence of docs/security.md, and every fault of reliability.md, has tests that exist."""
 
 import ast
 import re
@@ -16,11 +16,18 @@ def sentences() -> list[str]:
     return [" ".join(each.split()) for each in re.findall(r"^- (.*(?:\n  .*)*)", text, re.M)]
 
 
-def test_the_page_has_sentences() -> None:
+def faults() -> list[str]:
+    """Return the rows of the table of faults."""
+    table = (ROOT / "docs/reliability.md").read_text().partition("\n## Faults\n")[2]
+    return [line for line in table.splitlines() if line.startswith("| ")][1:]
+
+
+def test_the_pages_have_sentences() -> None:
     assert len(sentences()) > 20
+    assert len(faults()) > 15
 
 
-@pytest.mark.parametrize("sentence", sentences())
+@pytest.mark.parametrize("sentence", [*sentences(), *faults()])
 def test_a_test_stands_behind_every_sentence(sentence: str) -> None:
     named = TEST.findall(sentence)
     assert named, "no test is named"

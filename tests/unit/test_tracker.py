@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orin_gov._phases import STEP
+from orin_gov._phases import BREAK, STEP
 from orin_gov.phases import (
     BACKWARD,
     CHECKPOINT,
@@ -20,7 +20,7 @@ from orin_gov.phases import (
     OPTIMIZER,
     PHASES,
 )
-from orin_gov.workload.tracker import MARK, Span, Step, StepTracker
+from orin_gov.workload.tracker import MARK, MOST_SPANS, Span, Step, StepTracker
 
 NAN = float("nan")
 TRAIN = [DATA, FORWARD, BACKWARD, OPTIMIZER]
@@ -49,6 +49,23 @@ def test_a_loop_of_steps_is_cut_at_each_step_mark() -> None:
     assert (first.begin_ns, first.end_ns, second.begin_ns, second.end_ns) == (0, 40, 40, 90)
     assert first.duration_s == pytest.approx(40e-9)
     assert first.work == second.work == 64.0
+
+
+def test_what_was_under_way_when_marks_were_lost_is_no_step() -> None:
+    tracker = StepTracker()
+    (first,) = tracker.feed(marks(*TRAIN, STEP, DATA, FORWARD, work=1.0))
+    tracker.break_off()
+    # Hours may lie between, and the first marks after them may be the midst of a step.
+    late = marks(BACKWARD, OPTIMIZER, STEP, *TRAIN, STEP, begin_ns=10**15, work=2.0)
+    (second,) = tracker.feed(late)
+    assert (first.number, second.number) == (0, 1)
+    assert second.duration_s == pytest.approx(50e-9)
+    assert second.work == 2.0
+
+
+def test_a_step_does_not_go_from_one_process_to_another() -> None:
+    found = steps_of(*TRAIN, STEP, FORWARD, BREAK, *TRAIN, STEP, *TRAIN, STEP)
+    assert [phases(step) for step in found] == [TRAIN, [OPTIMIZER, *TRAIN]]
 
 
 def test_marks_may_come_in_any_portions() -> None:
@@ -172,7 +189,7 @@ def test_work_that_makes_no_sense_is_unknown(work: float) -> None:
 
 
 def test_an_unknown_kind_is_skipped() -> None:
-    (step,) = steps_of(FORWARD, 57, -1, STEP + 1, len(PHASES), STEP)
+    (step,) = steps_of(FORWARD, 57, -1, STEP + 9, len(PHASES), STEP)
     assert step.spans == (Span(FORWARD, 0, 50),)
 
 
@@ -187,6 +204,29 @@ def test_a_step_without_any_time_is_no_step() -> None:
     assert tracker.feed(marks(STEP)) == []
     assert tracker.feed(marks(IDLE, STEP, begin_ns=10)) == []
     assert tracker.steps == 0
+
+
+def test_an_evaluation_without_end_is_not_kept_and_the_step_after_it_counts() -> None:
+    tracker = StepTracker()
+    tracker.feed(marks(DATA, FORWARD, BACKWARD, STEP))
+    after_ns = 10**6
+    for _ in range(30):
+        rounds = marks(*[EVAL, DATA] * 5000, begin_ns=after_ns)
+        after_ns = int(rounds["t_ns"][-1]) + 1
+        assert tracker.feed(rounds) == []
+        assert len(tracker._spans) <= MOST_SPANS
+    (step,) = tracker.feed(marks(EVAL, DATA, FORWARD, BACKWARD, STEP, begin_ns=after_ns))
+    assert phases(step) == [DATA, FORWARD, BACKWARD]
+
+
+def test_a_step_of_more_phases_than_are_kept_is_no_step() -> None:
+    tracker = StepTracker()
+    rounds = marks(*[FORWARD, BACKWARD] * MOST_SPANS)
+    assert tracker.feed(rounds) == []
+    after = int(rounds["t_ns"][-1])
+    assert tracker.feed(marks(FORWARD, STEP, begin_ns=after + 1)) == []
+    (step,) = tracker.feed(marks(FORWARD, STEP, begin_ns=after + 10**6))
+    assert step.number == 0
 
 
 KINDS = st.sampled_from([*range(len(PHASES)), STEP]) | st.integers(-(2**63), 2**63 - 1)

@@ -202,6 +202,22 @@ def test_a_step_under_the_clock_before_a_change_is_left_out() -> None:
     assert window.frequency_hz == 306.0
 
 
+def test_a_window_that_begins_again_keeps_nothing_from_before_but_its_clock() -> None:
+    to = builder(Epoch(2, None, 0.1))
+    to.begin(918, START_NS)
+    to.poll(START_NS, 306, 0.1)
+    assert add(to, [step(0, 1.0, 0.5)]) == [None]
+    to.begin_again(START_NS + 2 * S)
+    windows = add(to, [step(1, 1.9, 0.5), step(2, 2.0, 0.5), step(3, 3.0, 0.5)])
+    assert windows[:2] == [None, None]
+    assert windows[2] is not None
+    assert (windows[2].target_hz, windows[2].frequency_hz) == (918, None)
+    to.begin(306, None)
+    to.begin_again(START_NS + 4 * S)
+    # Before the clock has changed, nothing is of the new window all the same.
+    assert add(to, [step(4, 5.0, 0.5), step(5, 6.0, 0.5)]) == [None, None]
+
+
 def test_a_new_window_keeps_nothing_of_the_one_before() -> None:
     to = builder(Epoch(2, None, 0.1))
     to.poll(START_NS, 306, 0.1)
