@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import keyword
+import os
 import sys
 from collections.abc import Sequence
 
@@ -45,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     from orin_gov.errors import OrinGovError
 
     try:
-        return int(module.run(parser.parse_args(words[1:])))
+        code = int(module.run(parser.parse_args(words[1:])))
+        sys.stdout.flush()
+        return code
     except OrinGovError as error:
         from orin_gov.view.lines import print_error
 
@@ -53,6 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        from signal import SIGPIPE
+
+        # Who reads it, `head` for one, has enough; what is still in the buffer must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + SIGPIPE
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:

@@ -179,11 +179,6 @@ class Belief:
         spread = np.diag(self._cov)[self._n : 2 * self._n]
         return np.asarray(np.sqrt(np.maximum(spread, 0.0)))
 
-    @property
-    def energy_error(self) -> Floats:
-        """The standard deviation of each operating point's energy."""
-        return np.asarray(np.sqrt(np.maximum(np.diag(self._cov)[: self._n], 0.0)))
-
     def expected(self, point: int, target_hz: int) -> Expected:
         """What is believed of one operating point, whose clock is `target_hz`."""
         errors = np.sqrt(np.maximum(np.diag(self._cov), 0.0))

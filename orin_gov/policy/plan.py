@@ -138,7 +138,8 @@ class Plan:
         if self.hurries or not (enough & allowed).any():
             if not self.hurries:
                 chosen = int(np.where(open_to & allowed, needs_j, needs_j[-1]).argmin())
-            error = SURE * belief.energy_error[chosen] if chosen < len(times) - 1 else 0.0
+            known = chosen == len(times) - 1  # the board's own is what all is compared with
+            error = 0.0 if known else SURE * belief.expected(chosen, 0).energy_error
             if needs_j[chosen] > left_j * (1 + CLEAR + pace.error + error):
                 self._tell("energy", self._short(steps, left_j, needs_j[chosen], times[enough]))
             return objective if self.hurries else replace(objective, name="energy")

@@ -1,6 +1,9 @@
 """`orin-gov explain`: a policy as text, and each decision of a run."""
 
 import json
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,16 @@ def test_the_policy_that_ships_is_shown_with_its_card(orin_gov) -> None:
         if not isinstance(node, Leaf):
             assert any(f"{node.feature} <= {node.threshold:.3g}" in line for line in lines)
     assert done.stdout.count("-> ") == sum(isinstance(node, Leaf) for node in policy.nodes)
+
+
+def test_a_reader_that_has_enough_ends_it_quietly() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        command("explain"), stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_a_policy_file_is_shown_for_an_objective_and_a_budget(orin_gov, tmp_path: Path) -> None:
