@@ -71,11 +71,9 @@ class Reference:
             return
         self.windows.append(window)
         samples = [sample for each in self.windows for sample in samples_of(each)]
-        works = [sample.work for sample in samples]
-        energies = [sample.energy_j for sample in samples if sample.energy_j is not None]
-        self._time = fit_line(works, [sample.time_s for sample in samples])
-        # A baseline with a hole in its energy is no baseline for energy.
-        self._energy = fit_line(works, energies) if len(energies) == len(works) else None
+        self._time = fit_line([each.work for each in samples], [each.time_s for each in samples])
+        measured = [pair for each in self.windows for pair in _energies(each)]
+        self._energy = fit_line(*zip(*measured, strict=True)) if measured else None
 
     def relative_time(self, window: Window) -> float | None:
         """Return the window's time against what the reference expects (1 = as in the baseline)."""
@@ -109,6 +107,13 @@ def samples_of(window: Window) -> Sequence[StepSample]:
     n = max(1, window.steps)
     energy_j = None if window.energy_j is None else window.energy_j / n
     return [StepSample((window.work or 0.0) / n, window.duration_s / n, energy_j)]
+
+
+def _energies(window: Window) -> list[tuple[float, float]]:
+    """Work and joules of the window's steps; none where one is missing: it may be the dearest."""
+    pairs = [(each.work, each.energy_j) for each in samples_of(window)]
+    known = [(work, joules) for work, joules in pairs if joules is not None]
+    return known if len(known) == len(pairs) else []
 
 
 def _mean_error(errors: Sequence[float]) -> float:

@@ -67,13 +67,14 @@ def test_a_window_without_work_has_no_ratio_and_teaches_nothing() -> None:
     assert reference.relative_time(idle) is None
 
 
-def test_a_hole_in_the_baselines_energy_leaves_no_energy_to_compare_with() -> None:
-    reference = Reference()
+def test_a_window_with_a_hole_in_its_energy_is_no_baseline_for_energy() -> None:
     whole = window_of([10, 20, 30], 0.1, 0.01)
-    reference.add(whole)
     holed = [*whole.samples[:2], StepSample(30, 0.4, None)]
+    reference = Reference()
     reference.add(Window(0, 1, 1.0, None, 3, 60.0, "unit of work", None, samples=holed))
     assert reference.relative_energy(whole) is None
+    reference.add(whole)
+    assert reference.relative_energy(whole) == pytest.approx(1.0)
     assert reference.relative_time(whole) == pytest.approx(1.0, rel=0.2)
 
 
