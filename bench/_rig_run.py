@@ -13,6 +13,7 @@ from pathlib import Path
 from orin_gov import engine, observer, signals, supervisor
 from orin_gov._phases import PhaseRing
 from orin_gov.phases import BACKWARD, DATA, FORWARD, OPTIMIZER
+from orin_gov.settings import Settings
 from orin_gov.workload.ring import make_ring
 
 NODE = Path("/sys/class/devfreq/17000000.gpu")
@@ -29,7 +30,7 @@ def govern(path: Path, seconds: str) -> int:
     engine.TICK_S, observer.FILE_PERIOD_S, signals.LOOK_S = 1.0, 10.0, 5.0
     ring = make_ring()
     return supervisor.supervise(
-        supervisor.Settings(output=path),
+        Settings(output=path),
         "a job of the rig",
         True,
         lambda ring: subprocess.Popen(

@@ -3,9 +3,9 @@
 import time
 
 from bench._figures import Figure
+from orin_gov.deciding import load_policy
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
-from orin_gov.supervisor import load_policy
 from orin_gov.virtual import simulate
 from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.plant import load_board

@@ -16,7 +16,8 @@ from typing import Any
 
 from orin_gov.errors import OrinGovError
 from orin_gov.policy.objective import Objective
-from orin_gov.supervisor import Settings, default_run_directory, supervise
+from orin_gov.settings import Settings, default_run_directory
+from orin_gov.supervisor import supervise
 from orin_gov.windows import parse_epoch
 
 

@@ -15,6 +15,7 @@ from orin_gov.caller import Caller, as_caller
 from orin_gov.errors import OrinGovError, UsageError
 from orin_gov.policy.sweep import ALL_MEASURED, Stop, Sweep, plan
 from orin_gov.policy.window import Window
+from orin_gov.readying import VIRTUAL
 from orin_gov.record.characterization import (
     append,
     curves,
@@ -24,7 +25,8 @@ from orin_gov.record.characterization import (
     read_measurements,
     write_summary,
 )
-from orin_gov.supervisor import VIRTUAL, Settings, default_run_directory, supervise
+from orin_gov.settings import Settings, default_run_directory
+from orin_gov.supervisor import supervise
 from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.job import Job
 from orin_gov.virtual.plant import BoardModel, load_board

@@ -1,51 +1,49 @@
 """The supervisor: one governed run, from the first look at the board to the summary."""
 
 import logging
-import os
-import re
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from importlib import resources
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import ExitStack
 
 from orin_gov import __version__
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler
-from orin_gov.board.averaging import SETTLED, find_averaging
 from orin_gov.board.conditions import read_conditions
-from orin_gov.board.gpu import Gpu, Range
-from orin_gov.board.probe import Board, open_board
-from orin_gov.board.recovery import restore_board
-from orin_gov.caller import Caller, as_caller
+from orin_gov.board.gpu import Gpu
+from orin_gov.board.probe import Board
+from orin_gov.caller import as_caller
 from orin_gov.control import Control, stand_by, take_control
+from orin_gov.deciding import as_trusted, load_policy, make_governor
 from orin_gov.engine import Engine
-from orin_gov.errors import BoardError, PolicyError, UsageError
+from orin_gov.errors import BoardError
 from orin_gov.helm import Helm, Lookout
 from orin_gov.meter import Meter
 from orin_gov.metrics import serve_metrics
 from orin_gov.observer import Observer, Subject
-from orin_gov.policy.card import OTHER_BOARD, differences
 from orin_gov.policy.decider import Decider
-from orin_gov.policy.governor import Governor
-from orin_gov.policy.objective import Objective
-from orin_gov.policy.policy_file import parse_policy
 from orin_gov.policy.tree import Policy
 from orin_gov.policy.undisturbed import Undisturbed
-from orin_gov.policy.upkeep import BASELINE_SHARE
+from orin_gov.readying import (
+    find_board,
+    obstacle_to,
+    operating_points,
+    quicken,
+    resolvable,
+    restore_left,
+    sensors_words,
+    virtual_board,
+)
 from orin_gov.record.kept import kept_plan
 from orin_gov.record.summary import summarize
 from orin_gov.record.writer import RunWriter, create_run_directory
 from orin_gov.running import announced
+from orin_gov.settings import Settings, default_run_directory
 from orin_gov.signals import Workload, block_signals, shell_code, wait_for
 from orin_gov.standstill import Standstill
 from orin_gov.tally import Tally
 from orin_gov.view.lines import print_end, print_epoch, print_start, print_warning
 from orin_gov.view.live import LiveView, live_view
-from orin_gov.virtual.launch import BOARDS, VirtualBoard
-from orin_gov.windows import Epoch
 
 logger = logging.getLogger(__name__)
 
@@ -58,28 +56,6 @@ STALLED_NS = 10_000_000_000
 
 VOLTAGE_EVERY = 2
 """Sweeps between two readings of a voltage: it changes once a conversion, and little."""
-
-VIRTUAL = "virtual:"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the user chose for a run; the defaults are those of the command line."""
-
-    board: str | None = None
-    root: Path = Path("/")
-    objective: Objective = field(default_factory=Objective)
-    epoch: Epoch = field(default_factory=Epoch)
-    baseline_share: float = BASELINE_SHARE
-    policy: Path | None = None
-    dry_run: bool = False
-    strict: bool = False
-    fast_sensors: bool = False
-    metrics_port: int | None = None
-    live: bool | None = False  # None: where there is a terminal for it
-    output: Path | None = None
-    caller: Caller | None = None
-
 
 Start = Callable[[int], Workload]
 
@@ -107,20 +83,20 @@ def supervise(
     with as_caller(settings.caller if settings.policy else None):
         policy = load_policy(settings.policy)
     with ExitStack() as stack:
-        virtual = stack.enter_context(_virtual_board(settings.board, ring))
-        board = _open_board(virtual.root if virtual else settings.root)
+        virtual = stack.enter_context(virtual_board(settings.board, ring))
+        board = find_board(virtual.root if virtual else settings.root)
         if not settings.dry_run and board.gpu and not board.gpu.unwritable_files():
-            _restore_left(board.root)
-            board = _open_board(board.root)
+            restore_left(board.root)
+            board = find_board(board.root)
         points = operating_points(board)
-        obstacle = _obstacle(board, settings)
+        obstacle = obstacle_to(board, settings)
         advise = settings.dry_run or obstacle is not None
         if decide is None and obstacle is None:
-            policy = _as_trusted(policy, board)
+            policy = as_trusted(policy, board)
         governor: Decider = (
             decide(board, points)
             if decide is not None
-            else _governor(board, points, policy, settings, advise)
+            else make_governor(board, points, policy, settings, advise)
         )
         path = settings.output or default_run_directory(name)
         with as_caller(settings.caller):
@@ -135,7 +111,7 @@ def supervise(
             so = "governed once it appears" if take else "measured but not governed"
             print_warning(f"{obstacle}; the script runs on, {so}")
         if settings.fast_sensors:
-            board = _quicken(board, control)
+            board = quicken(board, control)
         manifest = _manifest(settings, name, board, policy, control)
         with as_caller(settings.caller):
             writer = stack.enter_context(RunWriter(path, [rail.label for rail in board.rails]))
@@ -269,130 +245,6 @@ class _Run:
                 self._control.give_back()
         except BoardError as error:
             print_warning(str(error))
-
-
-def load_policy(path: Path | None) -> Policy:
-    """Return the policy in `path`, or the one that ships.
-
-    Raises:
-        PolicyError: it cannot be read or is not a policy.
-    """
-    if path is None:
-        shipped = resources.files("orin_gov.policy") / "default.json"
-        return parse_policy(shipped.read_text(encoding="utf-8"), "the policy that ships")
-    try:
-        return parse_policy(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError(f"cannot read the policy {path}: {error}") from error
-
-
-def _governor(
-    board: Board, points: tuple[int, ...], policy: Policy, settings: Settings, advise: bool
-) -> Decider:
-    """Return the governor of a run; windows that heat or over-current disturb are kept from it."""
-    top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
-    governor = Governor(
-        policy, points or (1,), settings.objective, advise, top_hz, settings.baseline_share
-    )
-    return Undisturbed(governor, points or (1,))
-
-
-def _as_trusted(policy: Policy, board: Board) -> Policy:
-    """Return the policy, trusted less where its card is of another board's state, and say so."""
-    mode = read_conditions(board.root, board.gpu).power_mode
-    top_hz = board.gpu.table_hz[-1] if board.gpu and board.gpu.table_hz else None
-    module = board.identity.module
-    found = differences(policy.card, module, top_hz, mode.name if mode else None)
-    if not found:
-        return policy
-    print_warning(
-        f"the policy was fitted {'; '.join(found)}: it is trusted less, and more is looked at"
-    )
-    return policy.doubted(OTHER_BOARD)
-
-
-@contextmanager
-def _virtual_board(name: str | None, ring: int) -> Iterator[VirtualBoard | None]:
-    if name is None:
-        yield None
-        return
-    if not name.startswith(VIRTUAL):
-        raise UsageError(f"board is {name!r}, expected {VIRTUAL} and one of {', '.join(BOARDS)}")
-    with VirtualBoard.start(name.removeprefix(VIRTUAL), ring) as virtual:
-        yield virtual
-
-
-def _open_board(root: Path) -> Board:
-    try:
-        return open_board(root)
-    except BoardError as error:
-        raise UsageError(
-            f"{error}; to try it on a virtual board: orin-gov run --board {VIRTUAL}{BOARDS[0]} ..."
-        ) from error
-
-
-def _restore_left(root: Path) -> None:
-    """Put back what a killed run left, before the limits are taken for the board's own cap."""
-    if restored := restore_board(root):
-        print_warning(
-            "an earlier run was killed; the GPU is back at "
-            f"{restored.min_hz / 1e6:.0f}-{restored.max_hz / 1e6:.0f} MHz"
-        )
-
-
-def operating_points(board: Board) -> tuple[int, ...]:
-    """Return the clocks a governor may choose: the board's own, up to the cap as it stands."""
-    if board.awaits_gpu or board.problems():
-        return ()
-    assert board.gpu is not None
-    return board.gpu.points(Range(0, board.gpu.read_range().max_hz))
-
-
-def _obstacle(board: Board, settings: Settings) -> str | None:
-    """Return what keeps us from governing, or None; under --strict it is an error."""
-    problems = board.problems()
-    told = f"{problems[0].what}; to mend it: {problems[0].mend}" if problems else None
-    if settings.dry_run:
-        return None
-    if told and settings.strict:
-        raise BoardError(told)
-    return told
-
-
-def _quicken(board: Board, control: Control | None) -> Board:
-    """Switch the sensors' averaging off for this run, where it governs; return the board."""
-    if control is None:
-        print_warning("--fast-sensors changes the board, and this run only measures; left as it is")
-        return board
-    try:
-        control.quicken(board.sensors)
-    except BoardError as error:
-        print_warning(f"--fast-sensors: {error}; it takes root")
-    return replace(board, sensors=find_averaging(board.root))
-
-
-def resolvable(epoch: Epoch, board: Board) -> Epoch:
-    """Lengthen the epoch to what the sensors can resolve: three of their time constants."""
-    least_s = SETTLED * (board.time_constant_s or 0.0)
-    return Epoch(epoch.steps, epoch.seconds, max(epoch.least_s, least_s))
-
-
-def sensors_words(epoch: Epoch, board: Board) -> str | None:
-    """Return what the sensors' averaging costs this run, or None where they are quick enough."""
-    if board.resolves_phases:
-        return None
-    least_s = resolvable(epoch, board).least_s
-    mend = "; to change that for a run: --fast-sensors, as root" if board.can_be_quicker else ""
-    return (
-        f"the sensors lag by {board.time_constant_s:.2g} s, averaging {board.averaging} readings: "
-        f"phases cannot be told apart, a decision epoch lasts {least_s:.2g} s or more{mend}"
-    )
-
-
-def default_run_directory(name: str) -> Path:
-    """Return a new name for a run directory below the working directory."""
-    stem = re.sub(r"[^\w.-]", "_", name.removesuffix(".py")) or "run"
-    return Path("orin_gov_runs") / f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
 
 
 def _manifest(

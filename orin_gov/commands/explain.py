@@ -35,10 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _explain_policy(arguments: argparse.Namespace) -> None:
     from orin_gov.commands.run import parse_share
+    from orin_gov.deciding import load_policy
     from orin_gov.policy.objective import Objective
     from orin_gov.policy.policy_file import dump_policy
     from orin_gov.policy.tree import tree_lines
-    from orin_gov.supervisor import load_policy
     from orin_gov.view.lines import printable
 
     objective = Objective(arguments.objective, parse_share(arguments.max_slowdown))

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _default_path(log: Path) -> Path:
-    from orin_gov.supervisor import default_run_directory
+    from orin_gov.settings import default_run_directory
 
     return default_run_directory(log.stem)
 

@@ -33,11 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Replay, and print what would have been saved."""
     from orin_gov.commands.run import parse_share
+    from orin_gov.deciding import load_policy
     from orin_gov.policy.objective import Objective
     from orin_gov.record.characterization import read_measurements
     from orin_gov.record.run import is_characterization, read_run, strange_records
     from orin_gov.replay import replay_curve, replay_run
-    from orin_gov.supervisor import load_policy
     from orin_gov.view.lines import printable
 
     objective = Objective(arguments.objective, parse_share(arguments.max_slowdown))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import VIRTUAL, command
 
+from orin_gov.deciding import load_policy
 from orin_gov.policy.decision import State
 from orin_gov.policy.tree import Leaf
-from orin_gov.supervisor import load_policy
 
 
 def test_the_policy_that_ships_is_shown_with_its_card(orin_gov) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from conftest import VIRTUAL
 
+from orin_gov.deciding import load_policy
 from orin_gov.policy.policy_file import dump_policy
-from orin_gov.supervisor import load_policy
 
 LEAF = {"energy": [0.8, 1.0], "time": [1.05, 1.0], "spread": 1.0, "samples": 3}
 

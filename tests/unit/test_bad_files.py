@@ -35,7 +35,7 @@ from orin_gov.board.gpu import Range
 from orin_gov.board.probe import Board, open_board
 from orin_gov.control import take_control
 from orin_gov.errors import BoardError
-from orin_gov.supervisor import operating_points
+from orin_gov.readying import operating_points
 
 BAD_CONTENT = {
     "empty": b"",

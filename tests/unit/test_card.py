@@ -2,8 +2,8 @@
 
 import pytest
 
+from orin_gov.deciding import load_policy
 from orin_gov.policy.card import differences
-from orin_gov.supervisor import load_policy
 
 CARD = {"module": "p3701", "table_hz": [306_000_000, 1_300_500_000], "power_mode": "MAXN"}
 TOP = 1_300_500_000

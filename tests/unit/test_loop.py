@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orin_gov.deciding import load_policy
 from orin_gov.policy.decision import State
 from orin_gov.policy.features import features_of
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import choice_of, walk
 from orin_gov.policy.window import Window
-from orin_gov.supervisor import load_policy
 from orin_gov.virtual.family import (
     VirtualWorkload,
     window_at,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plants import POINTS, Plant, policy_of, policy_of_all_plants
 
 from orin_gov.commands.amounts import parse_deadline, parse_watt_hours
+from orin_gov.deciding import load_policy
 from orin_gov.errors import UsageError
 from orin_gov.policy.decision import Decision, State
 from orin_gov.policy.governor import Governor
@@ -19,7 +20,6 @@ from orin_gov.policy.tree import Policy
 from orin_gov.policy.window import Progress
 from orin_gov.record.kept import kept_plan
 from orin_gov.sight import Sight
-from orin_gov.supervisor import load_policy
 from orin_gov.tally import Tally
 from orin_gov.view.plan import plan_lines
 from orin_gov.virtual import simulate

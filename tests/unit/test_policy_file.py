@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orin_gov.deciding import load_policy
 from orin_gov.errors import PolicyError
 from orin_gov.policy.features import FEATURES
 from orin_gov.policy.objective import Objective
@@ -20,7 +21,6 @@ from orin_gov.policy.policy_file import (
     parse_policy,
 )
 from orin_gov.policy.tree import Leaf, Node, Policy, Split, choice_of, tree_lines, walk
-from orin_gov.supervisor import load_policy
 from orin_gov.virtual.plant import load_board
 
 SHARES = (0.25, 0.5, 1.0)

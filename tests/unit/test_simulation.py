@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from orin_gov._sampler import Samples
+from orin_gov.deciding import load_policy
 from orin_gov.energy import EnergyTimeline
 from orin_gov.phases import PHASES
 from orin_gov.policy.decision import State
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
-from orin_gov.supervisor import load_policy
 from orin_gov.virtual import simulate
 from orin_gov.virtual.family import window_at, workload_family
 from orin_gov.virtual.finetuning import parse_workload

@@ -7,6 +7,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 
+from orin_gov.deciding import load_policy
 from orin_gov.policy.answer import smooth_doubt
 from orin_gov.policy.features import FEATURES
 from orin_gov.policy.objective import Objective
@@ -22,7 +23,6 @@ from orin_gov.policy.tree import (
     tree_lines,
     walk,
 )
-from orin_gov.supervisor import load_policy
 
 SHARES = (0.25, 0.5, 1.0)
 TOP_HZ = 1_200_000_000
