@@ -3,6 +3,7 @@
 What breaks it is left in a file crash-... here; `python tests/fuzz TARGET FILE` plays it again.
 """
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -23,18 +24,23 @@ def main() -> None:
     if not what.isdigit():
         target(Path(what).read_bytes())
         return
-    with tempfile.TemporaryDirectory() as corpus:
-        for number, seed in enumerate(targets.seeds(name)):
-            (Path(corpus) / str(number)).write_bytes(seed)
-        words = [
-            f"-max_total_time={what}",
-            "-max_len=20000",
-            "-timeout=20",
-            "-rss_limit_mb=2048",
-            "-verbosity=0",
-        ]
-        atheris.Setup([sys.argv[0], *words, "-print_final_stats=1", corpus], target)
-        atheris.Fuzz()
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=targets.MEMORY) as folder:
+        targets.MEMORY = folder
+        if (child := os.fork()) == 0:  # libFuzzer ends its process without a word to Python
+            fuzz(name, what, Path(folder) / "corpus")
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    sys.exit(code)
+
+
+def fuzz(name: str, seconds: str, corpus: Path) -> None:
+    """Fuzz a target for so long; does not return."""
+    corpus.mkdir()
+    for number, seed in enumerate(targets.seeds(name)):
+        (corpus / str(number)).write_bytes(seed)
+    words = [f"-max_total_time={seconds}", "-max_len=20000", "-timeout=20", "-rss_limit_mb=2048"]
+    stats = ["-verbosity=0", "-print_final_stats=1"]
+    atheris.Setup([sys.argv[0], *words, *stats, str(corpus)], targets.TARGETS[name])
+    atheris.Fuzz()
 
 
 if __name__ == "__main__":
