@@ -53,7 +53,7 @@ class Plan:
 
     def planned(self, objective: Objective, evidence: Evidence) -> Objective:
         """Return `objective` with the slowdown allowed by the plan, from what is believed now."""
-        self._words, self._notices = [], []
+        self._words = []
         belief, steps = evidence.belief, self._steps_left()
         if belief is None or not steps or not self._pace.is_known:
             self.hurries = False
@@ -67,8 +67,9 @@ class Plan:
 
     def told(self, reason: str) -> tuple[str, str | None]:
         """Return the reason with what binds, and what is to be told, once, of the impossible."""
-        notice = "; ".join(self._notices) or None
-        return "; ".join([reason, *(self._notices or self._words)]), notice
+        # What was found when a baseline window was due waits for the next decision.
+        notices, self._notices = self._notices, []
+        return "; ".join([reason, *(notices or self._words)]), "; ".join(notices) or None
 
     def _steps_left(self) -> int:
         if self._objective.steps is None or self._pace.last is None:
