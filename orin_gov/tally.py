@@ -4,17 +4,18 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from orin_gov._actuator import Transition
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.saving import TWO_RAILS
-from orin_gov.policy.window import Progress, StepSample, Window
+from orin_gov.policy.window import Progress, StepSample, Surroundings, Window
 from orin_gov.windows import MeasuredStep, add_known
 
 KEPT_WHOLE = 4
 """Epochs of which all is kept in memory; the run directory has the rest."""
 
-MOST_WINDOWS = 1000
+MOST_WINDOWS = 250
 """Windows kept for the comparison at each operating point; where there are more, neighbours become
 one, as if the decision epoch had been twice as long."""
 
@@ -24,6 +25,16 @@ MOST_SAMPLES = 20
 MOST_LATENCIES = 10_000
 
 NOTHING: Mapping[str, float] = MappingProxyType({})
+
+_EMPTY: Mapping[str, Any] = {
+    "phase_time_s": NOTHING,
+    "phase_energy_j": NOTHING,
+    "operations_per_step": NOTHING,
+    "bytes_per_step": NOTHING,
+    "launches_per_step": NOTHING,
+    "surroundings": Surroundings(),
+}
+"""What a window has no need of once it is put away, shared by all of them."""
 
 OWN = (State.BASELINE, State.FALLBACK, State.HOLD)
 """States in which a window under the board's own governor is one to compare with: after a fallback,
@@ -197,6 +208,7 @@ def _compared_part(window: Window) -> Window:
         energy_j=window.energy_j,
         rail_energy_j={rail: joules[rail] for rail in TWO_RAILS if rail in joules} or NOTHING,
         samples=_thinned(window.samples) if window.target_hz is None else (),
+        **_EMPTY,
     )
 
 
