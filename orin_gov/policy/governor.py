@@ -133,7 +133,7 @@ class Governor:
         self._doubts = False
         self._upkeep = Upkeep(self._share)
         self._other: tuple[Window, int] | None = None
-        self._surprises = self._looks = 0
+        self._surprises = self._looks = self._in_vain = 0
 
     def _learn(self) -> None:
         if self._evidence.belief is not None:
@@ -287,11 +287,14 @@ class Governor:
             self._looks += 1
             return self._decision(State.VERIFY, best, told or "expected to be better")
         look = self._look(best, usual.steps)
-        if look is not None and self._looks < LOOKS_IN_A_ROW:
+        # As many looks as there are points, and still the same is held: more would go round.
+        if look is not None and self._looks < LOOKS_IN_A_ROW and self._in_vain < len(self._points):
             self._looks += 1
+            self._in_vain += 1
             return self._decision(State.REFINE, look, "worth a look")
         self._looks = 0
-        self._outlook.hold(best)
+        if self._outlook.hold(best):
+            self._in_vain = 0
         return self._decision(State.HOLD, best, told or "within budget")
 
     def _best(self) -> int | None:

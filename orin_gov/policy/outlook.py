@@ -25,9 +25,11 @@ class Outlook:
         self._held: int | None = None
         self.holds = False
 
-    def hold(self, point: int | None) -> None:
-        """This one is held from now on."""
+    def hold(self, point: int | None) -> bool:
+        """This one is held from now on; tell whether another one was before."""
+        changed = self.holds and self._held != point
         self._held, self.holds = point, True
+        return changed
 
     @property
     def belief(self) -> Belief:
