@@ -20,8 +20,8 @@ class Outlook:
         self, evidence: Evidence, table_hz: Sequence[int], points_hz: Sequence[int]
     ) -> None:
         self.evidence = evidence
-        self._points_hz = points_hz
         self._places = [table_hz.index(hz) for hz in points_hz]
+        self._sees_all = len(points_hz) == len(table_hz)
         self._held: int | None = None
         self.holds = False
 
@@ -35,7 +35,8 @@ class Outlook:
     def belief(self) -> Belief:
         """What is believed of the points, once the reference is frozen."""
         assert self.evidence.belief is not None
-        return self.evidence.belief.of(self._places)
+        belief = self.evidence.belief
+        return belief if self._sees_all else belief.of(self._places)
 
     @property
     def measured(self) -> set[int]:
