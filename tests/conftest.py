@@ -1,6 +1,7 @@
 """What all tests share: running the real command, and the promise that nothing is left behind."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 VIRTUAL = "virtual:agx-orin-64gb"
 MARK, MARK_VALUE = "ORIN_GOV_TEST_RUN", str(os.getpid())
+
+# Under nohup, or as a shell's background job, signals are ignored, and so by all that tests start.
+for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
