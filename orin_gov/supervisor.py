@@ -101,15 +101,7 @@ def supervise(
         path = settings.output or default_run_directory(name)
         with as_caller(settings.caller):
             create_run_directory(path)
-        control, take = None, None
-        if not obstacle and not settings.dry_run:
-            assert board.gpu is not None
-            control = stack.enter_context(take_control(board.root, board.gpu))
-        elif board.awaits_gpu and not settings.dry_run:
-            take = stack.enter_context(stand_by(board.root))
-        if obstacle:
-            so = "governed once it appears" if take else "measured but not governed"
-            print_warning(f"{obstacle}; the script runs on, {so}")
+        control, take = _take_over(stack, board, settings, obstacle)
         if settings.fast_sensors:
             board = quicken(board, control)
         manifest = _manifest(settings, name, board, policy, control)
@@ -128,6 +120,22 @@ def supervise(
             virtual.adopt(workload.pid)
         run = _Run(settings, name, board, governor, points, control, take, writer, view)
         return run.see_through(workload, PhaseRing(ring), stepped, meter)
+
+
+def _take_over(
+    stack: ExitStack, board: Board, settings: Settings, obstacle: str | None
+) -> tuple[Control | None, Callable[[Gpu], Control] | None]:
+    """Take the GPU into control, or stand by for one that is yet to come; say what is in the way."""
+    control, take = None, None
+    if not obstacle and not settings.dry_run:
+        assert board.gpu is not None
+        control = stack.enter_context(take_control(board.root, board.gpu))
+    elif board.awaits_gpu and not settings.dry_run:
+        take = stack.enter_context(stand_by(board.root))
+    if obstacle:
+        so = "governed once it appears" if take else "measured but not governed"
+        print_warning(f"{obstacle}; the script runs on, {so}")
+    return control, take
 
 
 class _Run:

@@ -192,9 +192,9 @@ class Governor:
         leaf = self._asking.ask(window)
         if not self._evidence.rebase():
             self._expect(leaf)
-        if self._other is not None:
+        if self._other is not None and not self._evidence.is_other_work(self._other[0]):
             self._evidence.observe(*self._other)
-            self._other = None
+        self._other = None
         return self._advice() if self._advise else self._choose(window, "the tree")
 
     def _expect(self, leaf: Leaf) -> None:

@@ -542,6 +542,14 @@ def test_the_window_that_told_of_other_work_counts_for_it() -> None:
     assert (decision.state, decision.target_hz) == (State.HOLD, held.target_hz)
 
 
+def test_where_the_work_changes_once_more_the_window_between_counts_for_nothing() -> None:
+    subject = governor(max_slowdown=0.15)
+    held = holding(subject, PLANT.window)
+    subject.decide(with_work(PLANT.window(held.target_hz, steps=15), 3.0))
+    decision = subject.decide(with_work(PLANT.window(None), 9.0))
+    assert decision.state is State.VERIFY
+
+
 def test_of_a_window_that_the_change_fell_into_only_the_later_steps_count() -> None:
     subject = governor(max_slowdown=0.15)
     held = holding(subject, PLANT.window)
