@@ -55,8 +55,8 @@ def at_clocks(knots: Sequence[float], values: Floats, clocks: Sequence[float]) -
     Beyond the knots the nearest one's value stands: a policy knows nothing further out.
     """
     rows = np.atleast_2d(values)
-    found = np.stack([np.interp(clocks, knots, row) for row in rows])
-    return found if values.ndim > 1 else found[0]
+    found = np.array([np.interp(clocks, knots, row) for row in rows])
+    return found.reshape(*values.shape[:-1], len(clocks))
 
 
 def answer_at_clocks(knots: Sequence[float], answer: Answer, clocks: Sequence[float]) -> Answer:

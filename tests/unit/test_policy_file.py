@@ -77,6 +77,7 @@ def test_a_policy_may_have_no_deviations_and_one_clock() -> None:
         json.dumps(record(clock_shares=[1.0], nodes=[leaf], deviations=[])), "here"
     )
     assert parsed.deviations.shape == (0, 2)
+    assert np.isfinite(parsed.prior(parsed.nodes[0], [0.5, 1.0]).covariance).all()
     assert choice_of(walk(parsed.nodes, {}).leaf, Objective()) is None
 
 
