@@ -19,7 +19,9 @@ from orin_gov.board.probe import Board
 from orin_gov.disturbances import Disturbances
 from orin_gov.ending import Ending
 from orin_gov.energy import EnergyTimeline
+from orin_gov.epoch import Epoch
 from orin_gov.helm import Helm, Lookout, has_come
+from orin_gov.measured import measure_step
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision
 from orin_gov.policy.history import History
@@ -29,7 +31,7 @@ from orin_gov.sight import Sight
 from orin_gov.standstill import STOOD_NS, Standstill
 from orin_gov.surroundings import Lookaround
 from orin_gov.tally import EpochRecord, Tally, told_once
-from orin_gov.windows import Epoch, WindowBuilder, measure_step
+from orin_gov.windows import WindowBuilder
 from orin_gov.workload.tracker import MARK, Step, StepTracker
 
 logger = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orin_gov.engine import TICK_S
+from orin_gov.epoch import Epoch
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.history import History
@@ -28,7 +29,6 @@ from orin_gov.virtual.job import Job
 from orin_gov.virtual.plant import BoardModel, PhaseLaw, load_board
 from orin_gov.virtual.tables import BLOCK, Floats, StepStream, Table
 from orin_gov.virtual.thermal import ThermalState
-from orin_gov.windows import Epoch
 
 
 class Pinned:

@@ -31,8 +31,9 @@ from orin_gov.board.identity import SAID
 from orin_gov.board.probe import open_board
 from orin_gov.board.rails import find_rails
 from orin_gov.control import take_control
+from orin_gov.epoch import Epoch
+from orin_gov.measured import module_energy
 from orin_gov.readying import operating_points, resolvable, sensors_words
-from orin_gov.windows import Epoch, module_energy
 
 
 def chip_files(root: Path, chip: str = "1-0040") -> Path:

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from orin_gov._sampler import Samples
 from orin_gov.counts import Counts
 from orin_gov.energy import EnergyTimeline
+from orin_gov.epoch import Epoch, parse_epoch
 from orin_gov.errors import UsageError
+from orin_gov.measured import measure_step
 from orin_gov.phases import BACKWARD, DATA, FORWARD
 from orin_gov.policy.window import Window
-from orin_gov.windows import Epoch, WindowBuilder, measure_step, parse_epoch
+from orin_gov.windows import WindowBuilder
 from orin_gov.workload.tracker import Span, Step
 
 S = 1_000_000_000
