@@ -59,9 +59,10 @@ class WindowBuilder:
         """
         self.target_hz = target_hz
         self._epoch = self._usual.during(state)
-        self._begin(not_before_ns)
+        self.begin_at(not_before_ns)
 
-    def _begin(self, not_before_ns: int | None) -> None:
+    def begin_at(self, not_before_ns: int | None) -> None:
+        """Start the same window at another time."""
         self._not_before_ns = not_before_ns
         self._steps: list[MeasuredStep] = []
         self._telemetry = _Telemetry()
@@ -71,7 +72,7 @@ class WindowBuilder:
     def begin_again(self, now_ns: int) -> None:
         """Start the window anew, as what went before `now_ns` was not measured."""
         if self._not_before_ns is not None:
-            self._begin(max(now_ns, self._not_before_ns))
+            self.begin_at(max(now_ns, self._not_before_ns))
 
     def poll(self, now_ns: int, clock_hz: int | None, load: float | None) -> None:
         """Add one reading of the clock and the load."""
