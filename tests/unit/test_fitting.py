@@ -16,9 +16,9 @@ from orin_gov.errors import PolicyError, RunDirectoryError
 from orin_gov.fitting import gather, window_of
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
+from orin_gov.policy.pinned import Pinned
 from orin_gov.record.characterization import read_measurements
 from orin_gov.virtual import simulate
-from orin_gov.virtual.simulation import Pinned
 
 pytest.importorskip("sklearn", reason="fitting needs scikit-learn (the extra named fit)")
 
