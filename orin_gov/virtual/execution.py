@@ -14,7 +14,8 @@ from orin_gov.epoch import Epoch
 from orin_gov.virtual.clock import VirtualClock
 from orin_gov.virtual.gathering import Gathering, Part, counts_by_kind
 from orin_gov.virtual.job import Job
-from orin_gov.virtual.plant import BoardModel, PhaseLaw
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BoardModel
 from orin_gov.virtual.tables import BLOCK, Floats, StepStream, Table
 from orin_gov.virtual.thermal import ThermalState
 

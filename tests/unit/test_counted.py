@@ -19,7 +19,8 @@ from orin_gov.virtual.counted import counts_of_laws, power_range_w, surroundings
 from orin_gov.virtual.family import VirtualWorkload, window_at, window_at_podgov, workload_family
 from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.operations import forward_backward, optimizer
-from orin_gov.virtual.plant import BOARDS, PhaseLaw, load_board
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BOARDS, load_board
 from orin_gov.virtual.simulation import Simulation
 from orin_gov.virtual.tree import build_tree
 

@@ -19,7 +19,8 @@ from orin_gov.virtual import simulate
 from orin_gov.virtual.family import window_at, workload_family
 from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.job import Job, Pause, StepKind
-from orin_gov.virtual.plant import PhaseLaw, load_board
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import load_board
 from orin_gov.virtual.simulation import Simulation
 from orin_gov.virtual.tables import StepStream
 from orin_gov.windows import WindowBuilder
