@@ -3,7 +3,6 @@
 samples and marks -> steps -> window -> governor -> decision -> actuator
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -31,8 +30,6 @@ from orin_gov.standstill import STOOD_NS, Standstill
 from orin_gov.surroundings import Lookaround
 from orin_gov.tally import EpochRecord, Tally, told_once
 from orin_gov.windows import WindowBuilder
-
-logger = logging.getLogger(__name__)
 
 TICK_S = 0.1
 
