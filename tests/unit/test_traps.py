@@ -1,7 +1,7 @@
 """The fifteen traps of a Jetson's interfaces, by number, each with what is asked for.
 
 T13, a killed run, has tests/integration/test_leaving_as_found.py to itself; the native parts of T1,
-T9 and T10 are tested where they live, test_sampler.py and test_actuator.py.
+T9 and T10 are tested where they live, test_sampler*.py and test_actuator*.py.
 """
 
 import os
