@@ -18,6 +18,7 @@ from orin_gov.deciding import as_trusted, load_policy, make_governor
 from orin_gov.engine import Engine
 from orin_gov.errors import BoardError
 from orin_gov.helm import Helm, Lookout
+from orin_gov.memory import settle_allocators
 from orin_gov.meter import Meter
 from orin_gov.metrics import serve_metrics
 from orin_gov.observer import Observer, Subject
@@ -80,6 +81,7 @@ def supervise(
     Raises:
         OrinGovError: something the run cannot do without is missing. Nothing was started then.
     """
+    settle_allocators()
     with as_caller(settings.caller if settings.policy else None):
         policy = load_policy(settings.policy)
     with ExitStack() as stack:
