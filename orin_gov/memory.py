@@ -14,7 +14,7 @@ def settle_allocators() -> None:
 
 
 def trim_heap() -> None:
-    """Give free pages of the heap back to the kernel; takes well under a millisecond.
+    """Give free pages of the heap back to the kernel; takes some milliseconds.
 
     An allocator gives back what lies free at the end of its heap alone, and threads whose small
     objects live for different lengths of time leave more and more holes below. Does nothing where
