@@ -79,12 +79,14 @@ class EnergyTimeline:
         joules = np.full((len(edges_ns), len(self.rails)), np.nan)
         if not len(joules) or not len(self._recent):
             return joules
-        samples = self._recent.since(int(edges_ns.min()) - SILENT_NS)
-        # Only at a reading is a rail's sum up to date; in between it is a line.
-        reads = ~np.isnan(samples.power_w)
-        if reads.all():
+        first_ns = int(edges_ns.min())
+        samples = self._recent.since(first_ns - self.lag_ns)
+        if not np.isnan(samples.power_w).any():
             t_ns, _, energy_j, missing_ns = samples
             return _between(edges_ns, t_ns, energy_j, missing_ns, self._cycle_ns)
+        # Only at a reading is a rail's sum up to date; in between it is a line.
+        samples = self._recent.since(first_ns - SILENT_NS)
+        reads = ~np.isnan(samples.power_w)
         for rail in range(len(self.rails)):
             read = reads[:, rail]
             if read.any():

@@ -4,6 +4,8 @@ Chunks as they are drained, kept for minutes between what lives for moments, wou
 pieces, and would have to be joined for every question.
 """
 
+import mmap
+
 import numpy as np
 
 from orin_gov._sampler import Samples
@@ -75,6 +77,17 @@ def _rows(of: Samples, first: int, last: int) -> Samples:
 
 
 def _room(rows: int, rails: int) -> Samples:
-    """Return columns of so many rows; each rail's values lie side by side."""
-    power_w, energy_j, missing_ns = (np.empty((rails, rows)).T for _ in range(3))
-    return Samples(np.empty(rows, dtype=np.int64), power_w, energy_j, missing_ns)
+    """Return columns of so many rows, at least one; each rail's values lie side by side.
+
+    Each has memory of its own from the kernel: on the heap, smaller ones that were outgrown would
+    leave holes that nothing else fills.
+    """
+
+    def column(count: int) -> mmap.mmap:
+        return mmap.mmap(-1, 8 * max(1, count), mmap.MAP_PRIVATE)
+
+    t_ns = np.frombuffer(column(rows), dtype=np.int64)
+    power_w, energy_j, missing_ns = (
+        np.frombuffer(column(rails * rows))[: rails * rows].reshape(rails, rows).T for _ in range(3)
+    )
+    return Samples(t_ns, power_w, energy_j, missing_ns)

@@ -14,6 +14,7 @@ from orin_gov.caller import as_caller
 from orin_gov.control import Control, stand_by, take_control
 from orin_gov.deciding import as_trusted, load_policy, make_governor
 from orin_gov.governed_run import GovernedRun
+from orin_gov.memory import settle_allocators
 from orin_gov.meter import Meter
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.tree import Policy
@@ -55,6 +56,7 @@ def supervise(
     Raises:
         OrinGovError: something the run cannot do without is missing. Nothing was started then.
     """
+    settle_allocators()
     with as_caller(settings.caller if settings.policy else None):
         policy = load_policy(settings.policy)
     with ExitStack() as stack:
