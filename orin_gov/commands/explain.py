@@ -57,6 +57,7 @@ def _explain_run(path: Path, as_json: bool) -> None:
     from orin_gov.errors import RunDirectoryError
     from orin_gov.record.run import is_characterization, read_run, strange_records
     from orin_gov.view.lines import printable
+    from orin_gov.view.plan import plan_lines, plan_words
 
     if is_characterization(path):
         raise RunDirectoryError(
@@ -73,6 +74,10 @@ def _explain_run(path: Path, as_json: bool) -> None:
     known = run.manifest
     where = f"{known.get('board', 'an unknown board')}, {known.get('started', 'undated')}"
     print(printable(f"{run.name} on {where}"))
+    if (objective := known.get("objective") or {}).get("steps"):
+        print(printable(f"plan: {plan_words(objective)}"))
+        for label, words in plan_lines(run.summary or {}):
+            print(printable(f"  {label} {words}"))
     with strange_records(path):
         for epoch in run.decisions:
             print(printable(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}"))
