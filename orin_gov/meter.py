@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from orin_gov._sampler import Samples
+from orin_gov.measured import known
 from orin_gov.recent import RecentSamples
-from orin_gov.windows import known
 from orin_gov.workload.ring import meter_of
 
 logger = logging.getLogger(__name__)
