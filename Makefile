@@ -34,7 +34,9 @@ demo: venv ## fine-tune a real model, governed on a virtual board (about two min
 	@echo "First the board's own governor sets the bar, then the GPU clock is tuned; a report follows."
 	@$(DEMO)
 
+# The tests start a thousand processes: where none may keep what it compiled, each would compile all.
 test: venv ## run the tests
+	@$(RUN) -m compileall -q orin_gov bench
 	@$(RUN) -m pytest
 
 # A kernel of our own and a foreign root take minutes to make: both stay until removed by hand.

@@ -103,10 +103,14 @@ class Observer(threading.Thread):
 
     def clear(self) -> None:
         """Remove live.json, once the summary stands for the run; after `finish`."""
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             with as_caller(self._subject.caller):
                 self._file.remove()
-            self._file = None
+        except OSError as error:  # the script may have put anything in the folder's place
+            logger.warning("live.json cannot be removed: %s", error)
+        self._file = None
 
     def run(self) -> None:
         """Look, show and write until told to finish."""

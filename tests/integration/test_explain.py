@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 from conftest import VIRTUAL, command
+from runs import write_run
 
 from orin_gov.deciding import load_policy
 from orin_gov.policy.decision import State
+from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import Leaf
+from orin_gov.record.kept import kept_plan
 
 
 def test_the_policy_that_ships_is_shown_with_its_card(orin_gov) -> None:
@@ -103,15 +106,38 @@ def test_each_decision_of_a_run_is_told_with_its_reason(orin_gov, run_directory:
     assert title.startswith("steps.py on virtual board agx-orin-64gb")
     told = [line for line in lines if line.startswith("epoch")]
     reasons = [line for line in lines if line.startswith("  -> ")]
+    path, path_of = [], None
     for record, measured, decided in zip(records, told, reasons, strict=True):
         assert measured.startswith(f"epoch {record['epoch']}: {record['measured']['steps']} steps")
         assert f"({record['measured']['state']})" in measured
-        assert f"-> {record['decision']['state']} at " in decided
+        assert measured.endswith("(simulated)")
+        assert f"-> {record['decision']['state']} " in decided
         assert record["decision"]["reason"] in decided
-        for step in record["decision"]["path"]:
-            assert step in decided
+        if record["decision"]["path"] == path != []:
+            assert decided.endswith(f"the tree's path is that of epoch {path_of}")
+        elif record["decision"]["path"]:
+            path, path_of = record["decision"]["path"], record["epoch"]
+            assert decided.endswith(f"the tree's path: {' and '.join(path)}")
+        else:
+            assert "path" not in decided
     assert {State.VERIFY.value, State.REFINE.value} & set(done.stdout.split())
-    assert "because " in done.stdout
+    assert path
+
+
+def test_a_plan_and_what_came_of_it_stand_first(orin_gov, tmp_path: Path) -> None:
+    objective = {"name": "energy", "steps": 50, "deadline_s": 30.0, "energy_budget_j": 900.0}
+    run = write_run(tmp_path / "run", objective=objective)
+    assert orin_gov("explain", run).stdout.splitlines()[1:3] == [
+        "plan: 50 steps, within 30 s, with 0.25 Wh",
+        "",
+    ]
+    ended = json.loads((run / "summary.json").read_text())
+    kept = kept_plan(Objective(steps=50, deadline_s=30.0, energy_budget_j=900.0), 20.0, 720.0, 40)
+    (run / "summary.json").write_text(json.dumps({**ended, **kept}))
+    assert orin_gov("explain", run).stdout.splitlines()[2:4] == [
+        "  deadline missed: 20 s of 30 s; 40 of 50 steps",
+        "  battery missed: 0.2 of 0.25 Wh; 40 of 50 steps (simulated)",
+    ]
 
 
 def test_a_run_that_was_cut_off_is_told_to_its_last_decision(

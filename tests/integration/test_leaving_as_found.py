@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import VIRTUAL, command, our_processes, without_rights
+from conftest import VIRTUAL, command, hasty, our_processes, without_rights
 from trees import (
     AGX_CLOCKS,
     AGX_JP6,
@@ -29,7 +29,9 @@ from trees import (
 
 AT_REST = (str(AGX_CLOCKS[0]), str(AGX_CLOCKS[-1]))
 
-# A command that is no Python is judged by time alone: three windows of a second, then a decision.
+IMPATIENT = "import orin_gov.supervisor as it; it.STALLED_NS = 3_000_000_000\n"
+
+# A command that is no Python is judged by time alone: three windows, then a decision.
 JOB = f"""#!{sys.executable}
 import os, pathlib, sys, time
 print(os.getpid(), flush=True)
@@ -92,7 +94,9 @@ class Run:
 
     def ends(self, go: str = "") -> int:
         """Let the script end; return the run's exit code."""
-        (self._told.parent / "go").write_text(go)
+        folder = self._told.parent
+        (folder / "whither").write_text(go)
+        (folder / "whither").rename(folder / "go")  # never seen half written
         return self.process.wait(20)
 
 
@@ -100,8 +104,8 @@ class Run:
 def governed(
     job: Path, *options: object, wrap: Callable[[list[str]], list[str]] = list
 ) -> Iterator[Run]:
-    """Run the script with one-second epochs; whatever is left at the end of the block is ended."""
-    words = command("run", "--epoch", "1s", "--output", "run", *options, "--", job)
+    """Run the script with short epochs; whatever is left at the end of the block is ended."""
+    words = hasty("run", "--epoch", "0.3s", "--output", "run", *options, "--", job)
     folder = job.parent
     with (
         (folder / "told").open("w") as stderr,
@@ -381,9 +385,14 @@ def test_a_board_without_a_total_is_measured_by_rail(job: Path, tmp_path: Path) 
     assert manifest["total_rails"] is None
 
 
+def impatient(words: list[str]) -> list[str]:
+    """Have the engine given up once it hangs for 3 s, and not for 10."""
+    return [*words[:2], IMPATIENT + words[2], *words[3:]]
+
+
 def test_a_clock_that_hangs_stops_neither_the_script_nor_its_end(job: Path, root: Path) -> None:
     gpu = gpu_folder(root)
-    with governed(job, "--root", root) as run:
+    with governed(job, "--root", root, wrap=impatient) as run:
         assert eventually(lambda: is_pinned(gpu))
         (gpu / "cur_freq").unlink()
         os.mkfifo(gpu / "cur_freq")
@@ -422,7 +431,7 @@ def test_a_dry_run_decides_and_writes_nothing(job: Path, root: Path) -> None:
 def test_a_second_governor_is_refused_and_the_first_runs_on(
     job: Path, root: Path, orin_gov
 ) -> None:
-    with governed(job, "--root", root) as run:
+    with following(gpu_folder(root)), governed(job, "--root", root) as run:
         for words in (
             ["run", "--root", root, "--output", "second", "--", "touch", "ran"],
             ["run", "--strict", "--root", root, "--output", "second", "--", "touch", "ran"],

@@ -231,6 +231,22 @@ def test_nothing_that_is_put_in_the_place_of_a_tail_is_followed(tmp_path: Path) 
     assert numbers(path) == list(range(2 * LARGE_ROWS + 100))
 
 
+def test_nothing_is_removed_from_what_is_put_in_the_folders_place(tmp_path: Path) -> None:
+    run, away = tmp_path / "run", tmp_path / "away"
+    run.mkdir()
+    table = Stream(run / "t.arrows", SCHEMA)
+    table.append(row(0))
+    run.rename(away)
+    run.mkdir()
+    precious = [tail_of(run / "t.arrows", turn) for turn in (0, 1)]
+    for each in precious:
+        each.write_text("untouched")
+    table.close()
+    assert [each.read_text() for each in precious] == ["untouched"] * 2
+    assert [each.name for each in away.iterdir()] == ["t.arrows"]
+    assert numbers(away / "t.arrows") == [0]
+
+
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
 def test_rows_that_a_power_loss_filled_with_zeros_are_not_shown(
     tmp_path: Path, share: float
