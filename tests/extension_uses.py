@@ -57,8 +57,9 @@ def use_sampler(folder: Path) -> None:
         sampler.start()
     while not sampler.sweeps:
         time.sleep(0)
-    sampler.drain()
-    sampler.quality()
+    for _ in range(20):  # as all through a run: a little that stays of each shows
+        sampler.drain()
+        sampler.quality()
     sampler.stop()
     with suppress(ValueError):
         Sampler(rails, 0, 10**9)
