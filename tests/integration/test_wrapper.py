@@ -5,9 +5,11 @@ import hashlib
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,7 @@ print(json.dumps({
 """
 
 GOVERNED = ("run", "--board", VIRTUAL, "--output", "run")
+PATIENCE_S = 60.0
 
 
 def look(words: list[str], cwd: Path, **env: str) -> dict[str, object]:
@@ -213,6 +216,7 @@ while True:
 def read_line(descriptor: int) -> str:
     line = b""
     while not line.endswith(b"\n"):
+        assert select.select([descriptor], [], [], PATIENCE_S)[0], f"nothing more after {line!r}"
         byte = os.read(descriptor, 1)
         assert byte, f"the stream ended after {line!r}"
         line += byte
@@ -270,6 +274,23 @@ except KeyboardInterrupt:
     assert exit_code_on_terminal(pid, terminal, stdout) == 7
 
 
+@contextlib.contextmanager
+def in_a_session(words: list[str], cwd: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a command in a session of its own; what has not ended with the block is killed."""
+    with subprocess.Popen(
+        words,
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     ("number", "then"),
     [
@@ -281,27 +302,20 @@ except KeyboardInterrupt:
 def test_a_signal_sent_to_us_alone_is_passed_on(
     script, tmp_path: Path, number: signal.Signals, then: list[str]
 ) -> None:
-    process = subprocess.Popen(
-        command(*GOVERNED, script(SIGNALS)),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    stdout = process.stdout.fileno()
-    assert read_line(stdout) == "ready"
-    process.send_signal(number)
-    assert read_line(stdout) == number.name
-    if number is not signal.SIGINT:
+    with in_a_session(command(*GOVERNED, script(SIGNALS)), tmp_path) as process:
+        assert process.stdout is not None
+        stdout = process.stdout.fileno()
+        assert read_line(stdout) == "ready"
         process.send_signal(number)
-    for name in then:
+        assert read_line(stdout) == number.name
+        if number is not signal.SIGINT:
+            process.send_signal(number)
+        for name in then:
+            process.send_signal(signal.SIGINT)
+            assert read_line(stdout) == name
         process.send_signal(signal.SIGINT)
-        assert read_line(stdout) == name
-    process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 137
-    assert process.stdout.read() == b""
-    process.stdout.close()
+        assert process.wait(20) == 137
+        assert process.stdout.read() == b""
 
 
 def test_a_plain_signal_death_is_told_as_the_shell_tells_it(script, tmp_path: Path) -> None:
