@@ -45,7 +45,8 @@ test-kernel: venv ## run the tests that need a real kernel, in one (User-Mode Li
 	@echo "On a real kernel, in virtual time:"
 	@tests/kernel/run.sh .kernel --virtual-time -- $(IN_RIG) tests/kernel
 	@echo "On a real kernel, in real time:"
-	@tests/kernel/run.sh .kernel -- $(IN_RIG) tests/unit/test_sampler.py tests/unit/test_actuator.py
+	@tests/kernel/run.sh .kernel -- $(IN_RIG) tests/unit/test_sampler*.py \
+		tests/unit/test_actuator*.py
 
 test-aarch64: venv ## run the unit tests of what depends on the machine, for aarch64, emulated
 	@tests/aarch64/setup.sh .aarch64 $(RUN)

@@ -16,6 +16,7 @@ from orin_gov.ending import Ending
 from orin_gov.engine import Engine
 from orin_gov.errors import BoardError
 from orin_gov.helm import Helm
+from orin_gov.memory import trim_heap
 from orin_gov.observed import (
     Comparison,
     Conditions,
@@ -38,6 +39,9 @@ FILE_PERIOD_S = 0.5
 
 SHOWN_EVERY = 2
 """Snapshots shown for each that is written, where there is a view."""
+
+TRIM_EVERY = 120
+"""Writings of live.json between two trims of the heap: a minute."""
 
 STALLED_NS = 3_000_000_000
 
@@ -98,10 +102,14 @@ class Observer(threading.Thread):
 
     def clear(self) -> None:
         """Remove live.json, once the summary stands for the run; after `finish`."""
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             with as_caller(self._subject.caller):
                 self._file.remove()
-            self._file = None
+        except OSError as error:  # the script may have put anything in the folder's place
+            logger.warning("live.json cannot be removed: %s", error)
+        self._file = None
 
     def run(self) -> None:
         """Look, show and write until told to finish."""
@@ -113,6 +121,8 @@ class Observer(threading.Thread):
                 self._remaining_s = self._show(snapshot)
             if count % every == 0:
                 self._write(snapshot)
+            if count % (TRIM_EVERY * every) == 0:
+                trim_heap()
             count += 1
 
     def _write(self, snapshot: Snapshot) -> None:

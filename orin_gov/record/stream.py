@@ -6,9 +6,10 @@ tail is emptied only when the next one is full: by then what it held is long on 
 At the end both are gone.
 """
 
+import os
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,13 @@ class Stream:
     """A table that rows are appended to. Not thread-safe.
 
     All files are opened at once, and by name never again: a supervisor that is root opens them as
-    the user whose folder this is, and must not follow what he may put in their place.
+    the user whose folder this is, and must not follow what he may put in their place, or in that of
+    the folder.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path, self._schema = path, schema
+        self._folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._rows: list[Mapping[str, Any]] = []
         self._recent: list[pa.RecordBatch] = []
         self._whole = _File(path, schema, compression="zstd")
@@ -69,13 +72,17 @@ class Stream:
 
     def close(self) -> None:
         """End the file; the tails are gone then, unless that failed."""
-        with ExitStack() as stack:
-            for file in (self._whole, *self._tails):
-                stack.callback(file.close)
-            self.flush()
-            self._settle()
-        for turn in (0, 1):
-            tail_of(self._path, turn).unlink(missing_ok=True)
+        try:
+            with ExitStack() as stack:
+                for file in (self._whole, *self._tails):
+                    stack.callback(file.close)
+                self.flush()
+                self._settle()
+            for turn in (0, 1):
+                with suppress(FileNotFoundError):
+                    os.unlink(tail_of(self._path, turn).name, dir_fd=self._folder)
+        finally:
+            os.close(self._folder)
 
     def _settle(self) -> None:
         """Write what the tail holds as one large batch, and go on in the other tail."""

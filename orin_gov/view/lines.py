@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "orin-gov"
 LABEL_WIDTH = 10
+UNTOLD = "; may be none: the interval holds 0, a longer run narrows it"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -178,14 +179,23 @@ def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:
     counts = (
         f"{summary['windows_governed']} governed, {summary['windows_baseline']} baseline windows"
     )
+    if found is None:
+        why = summary.get("why_no_saving") or "the time or the work of too many windows is missing"
+        counts, words = why, "no comparison: {}"
+    else:
+        words = (
+            f"{found['value']:+.1%} per {summary['unit']} "
+            f"(95 %: {found['low']:+.1%} to {found['high']:+.1%}; {{}}){virtual}"
+        )
+        words += UNTOLD if is_untold(found) else ""
     if disturbed := summary.get("windows_disturbed"):
         counts += f", {disturbed} left out for heat or over-current"
-    if found is None:
-        return f"no comparison: it takes 2 windows each, there were {counts}"
-    return (
-        f"{found['value']:+.1%} per {summary['unit']} "
-        f"(95 %: {found['low']:+.1%} to {found['high']:+.1%}; {counts}){virtual}"
-    )
+    return words.format(counts)
+
+
+def is_untold(found: Mapping[str, float]) -> bool:
+    """Tell whether a change may as well be none: 0 lies within its interval."""
+    return found["low"] <= 0.0 <= found["high"]
 
 
 def _interval_words(found: Mapping[str, float] | None) -> str:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -30,8 +31,8 @@ MODULE_W = 12.0
 ERRNOS = (errno.EAGAIN, errno.EIO, errno.ENODATA, errno.ENODEV, errno.ETIMEDOUT, errno.EBUSY)
 
 IMPATIENT = """
-import sys, orin_gov.supervisor
-orin_gov.supervisor.STALLED_NS = 3_000_000_000
+import sys, orin_gov.governed_run
+orin_gov.governed_run.STALLED_NS = 3_000_000_000
 from orin_gov.commands import main
 sys.exit(main())
 """
@@ -55,6 +56,17 @@ def are_right_or_unknown(measured: list[dict[str, Any]]) -> bool:
         each["energy_j"] / each["duration_s"] for each in measured if each["energy_j"] is not None
     ]
     return watts == pytest.approx([MODULE_W] * len(watts), rel=0.02)
+
+
+def is_well_under_way(board: "Board") -> bool:
+    """Tell whether the last window ended a while ago: no frequency change is under way then."""
+    return time.monotonic_ns() > windows(board)[-1]["end_ns"] + 0.3 * S
+
+
+def stood_still_s(board: "Board") -> float:
+    """Return for how long the governor stood still, by what the view warns of now."""
+    found = re.search(r"the governor stood still for ([0-9.]+) s", board.alarms)
+    return float(found[1]) if found else 0.0
 
 
 class Board:
@@ -197,7 +209,7 @@ def test_a_stopped_supervisor_goes_on_and_counts_no_window_of_the_stop(
     under_way: tuple[Board, Run],
 ) -> None:
     board, run = under_way
-    assert eventually(lambda: is_pinned(board.gpu))
+    assert eventually(lambda: is_pinned(board.gpu) and is_well_under_way(board))
     begin_ns = time.monotonic_ns()
     run.process.send_signal(signal.SIGSTOP)
     time.sleep(3.5)  # what is tested is that time passes
@@ -205,7 +217,7 @@ def test_a_stopped_supervisor_goes_on_and_counts_no_window_of_the_stop(
     assert run.script.status() != psutil.STATUS_STOPPED
     end_ns = time.monotonic_ns()
     run.process.send_signal(signal.SIGCONT)
-    assert eventually(lambda: "the governor stood still for 3." in board.alarms)
+    assert eventually(lambda: stood_still_s(board) >= 3.4), (board.alarms, run.told)
     seen = len(windows(board))
     assert eventually(lambda: len(windows(board)) > seen)
     assert "hangs" not in run.told
@@ -227,6 +239,7 @@ def test_the_wall_clock_is_nothing_to_a_run(under_way: tuple[Board, Run], clocks
     assert are_right_or_unknown(windows(board))
     assert all(0 < each["duration_s"] < 60 for each in windows(board))
     assert "hangs" not in run.told
+    assert "suspended" not in board.alarms
 
 
 def test_after_a_suspend_the_limits_are_written_again(
@@ -235,19 +248,31 @@ def test_after_a_suspend_the_limits_are_written_again(
     board, run = under_way
     assert eventually(lambda: is_pinned(board.gpu))
     pinned = limits(board.gpu)
-    run.process.send_signal(signal.SIGSTOP)
-    assert eventually(lambda: is_stopped(run))
-    begin_ns = time.monotonic_ns()
-    clocks.suspend(100.0)
-    for name, hz in zip(("max_freq", "min_freq"), reversed(AT_REST), strict=True):
-        (board.gpu / name).write_text(hz)  # a driver that comes back may have forgotten them
-    run.process.send_signal(signal.SIGCONT)
+
+    def suspended(forgetful: bool) -> int:
+        """Suspend the machine for 100 s; return when it was."""
+        assert eventually(lambda: is_well_under_way(board))
+        run.process.send_signal(signal.SIGSTOP)
+        assert eventually(lambda: is_stopped(run))
+        at_ns = time.monotonic_ns()
+        clocks.suspend(100.0)
+        if forgetful:  # as a driver may be that comes back
+            for name, hz in zip(("max_freq", "min_freq"), reversed(AT_REST), strict=True):
+                (board.gpu / name).write_text(hz)
+        run.process.send_signal(signal.SIGCONT)
+        return at_ns
+
+    moments_ns = [suspended(forgetful=True)]
     assert eventually(lambda: limits(board.gpu) == pinned, within_s=8)
     told = "the GPU had forgotten its limits while suspended; they were written again"
     assert eventually(lambda: told in board.alarms, within_s=8)
     seen = len(windows(board))
     assert eventually(lambda: len(windows(board)) > seen)
-    assert not [each for each in windows(board) if each["begin_ns"] < begin_ns < each["end_ns"]]
+    moments_ns.append(suspended(forgetful=False))
+    seen = len(windows(board))
+    assert eventually(lambda: len(windows(board)) > seen)
+    for at_ns in moments_ns:
+        assert not [each for each in windows(board) if each["begin_ns"] < at_ns < each["end_ns"]]
 
 
 def test_files_that_fail_at_any_moment_stop_nothing(
@@ -256,12 +281,18 @@ def test_files_that_fail_at_any_moment_stop_nothing(
     """Every file of the board in turn, seeded: as a driver fails, missing, empty, or garbage."""
     board, run = under_way
     chance = random.Random(0)
-    paths = board.root.rglob("*")
+    ours = board.root / "run"  # the journal is no file of the board's, and written all the time
+    paths = (path for path in board.root.rglob("*") if ours not in path.parents)
     every = sorted(path for path in paths if path.is_file() and not path.is_symlink())
+    looked_at = board.gpu / "governor"  # once a second
     assert eventually(lambda: is_pinned(board.gpu))
     for path in chance.sample(every, len(every)):
-        faults.set(path, chance.choice(ERRNOS))
-        time.sleep(0.03)  # long enough for some sweeps, and now and then for a look
+        if path.name in ("min_freq", "max_freq"):
+            continue  # where these cannot be read, the board is let go: unit/test_helm.py
+        # A descriptor stays dead after ENODEV: that of one rail has to be opened again.
+        gone = path.name == "curr1_input"
+        faults.set(path, errno.ENODEV if gone else chance.choice(ERRNOS))
+        time.sleep(1.2 if path == looked_at else 0.03)  # for some sweeps, or for a look
     faults.set(board.gpu, 0)
     for path in chance.sample(every, len(every)):
         if path.name in ("min_freq", "max_freq", "cur_freq"):
@@ -269,7 +300,7 @@ def test_files_that_fail_at_any_moment_stop_nothing(
         before = path.read_bytes()
         content = chance.choice((None, b"", b"\n", b"\x00\xffgarbage", b"9" * 400, b"-"))
         path.unlink() if content is None else path.write_bytes(content)
-        time.sleep(0.03)
+        time.sleep(1.2 if path == looked_at else 0.03)
         path.write_bytes(before)
     seen = len(windows(board))
     assert eventually(lambda: len(windows(board)) > seen + 1)

@@ -78,17 +78,20 @@ def test_under_sudo_the_run_directory_is_the_callers(folder: Path, root: Path) -
         assert (path.stat().st_uid, path.stat().st_gid) == (NOBODY.pw_uid, NOBODY.pw_gid), path
 
 
-@pytest.mark.parametrize("place", ["summary.json", "run"])
+@pytest.mark.parametrize("place", ["summary.json", "run", "run, late"])
 def test_a_script_cannot_have_root_write_through_a_link(
     folder: Path, root: Path, tmp_path: Path, place: str
 ) -> None:
     theirs = tmp_path / "of root"
     theirs.mkdir(mode=0o700)
-    (theirs / "summary.json").write_text("root's")
+    for name in ("summary.json", "live.json", "samples.tail-0.arrows"):
+        (theirs / name).write_text("root's")
     before = content(theirs)
+    swap = f"mv run away && ln -s '{theirs}' run"
     spoil = {
         "summary.json": f"ln -s '{theirs}/summary.json' run/summary.json",
-        "run": f"mv run away && ln -s '{theirs}' run",
+        "run": f"{swap}; sleep 1.5",  # it is only after a while that live.json is opened
+        "run, late": f"until test -e run/live.json; do sleep 0.05; done; {swap}",
     }[place]
     words = ("run", "--root", root, "--output", "run", "--", "sh", "-c", f"{spoil}; exit 7")
     done = under_sudo(folder, *words)

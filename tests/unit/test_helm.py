@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plants import policy_of
 from trees import AGX_CLOCKS, build_tree, eventually, following, gpu_folder, limits
 
+from orin_gov import standstill
 from orin_gov._actuator import Transition
 from orin_gov.board.gpu import Gpu, find_gpu
 from orin_gov.control import Control, take_control
@@ -109,6 +110,22 @@ def test_a_foreign_cap_is_planned_within_and_looked_for_once_a_second(
     assert (decision.state, decision.target_hz) == (State.BASELINE, None)
     assert warnings == ["another writer set 714-714 MHz; planned anew within 306-714 MHz"]
     assert at_helm.holds
+
+
+def test_limits_that_a_suspend_has_reset_are_written_again_though_nobody_has_told_of_it(
+    control: Control, gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look that finds them may come before the engine's that notices the suspend."""
+    at_helm, warnings = helm(control)
+    at_helm.request(TOP, LOW)
+    assert eventually(at_helm.transitions)
+    least_ns, most_ns = standstill.ahead_ns()
+    asleep_ns = 60 * 10**9
+    monkeypatch.setattr(standstill, "ahead_ns", lambda: (least_ns + asleep_ns, most_ns + asleep_ns))
+    (gpu.directory / "min_freq").write_text(str(LOW))
+    assert at_helm.look(time.monotonic_ns() + 2_000_000_000) is None
+    assert eventually(lambda: limits(gpu.directory) == (str(TOP), str(TOP)))
+    assert "forgotten its limits while suspended" in warnings[0]
 
 
 def test_one_that_leaves_no_choice_or_never_stops_may_have_the_board(

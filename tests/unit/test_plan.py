@@ -15,6 +15,7 @@ from orin_gov.errors import UsageError
 from orin_gov.policy.decision import Decision, State
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
+from orin_gov.policy.pinned import Pinned
 from orin_gov.policy.plan import span_words
 from orin_gov.policy.tree import Policy
 from orin_gov.policy.window import Progress
@@ -26,7 +27,7 @@ from orin_gov.virtual import simulate
 from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.job import Job, Pause
 from orin_gov.virtual.plant import load_board
-from orin_gov.virtual.simulation import Pinned, SimulatedRun
+from orin_gov.virtual.simulation import SimulatedRun
 
 BOARD = load_board("agx-orin-64gb")
 POLICY, ALL_PLANTS = load_policy(None), policy_of_all_plants()

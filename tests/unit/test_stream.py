@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from runs import RAILS, START_NS, TABLE_HZ, manifest, step
 
 from orin_gov._sampler import Samples
-from orin_gov.engine import as_json
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Surroundings, Window
 from orin_gov.record import stream
+from orin_gov.record.decisions import as_json
 from orin_gov.record.stream import LARGE_ROWS, Stream, tail_of
 from orin_gov.record.tables import read_table
 from orin_gov.record.writer import RunWriter
@@ -229,6 +229,22 @@ def test_nothing_that_is_put_in_the_place_of_a_tail_is_followed(tmp_path: Path) 
     table.close()
     assert precious.read_text() == "untouched"
     assert numbers(path) == list(range(2 * LARGE_ROWS + 100))
+
+
+def test_nothing_is_removed_from_what_is_put_in_the_folders_place(tmp_path: Path) -> None:
+    run, away = tmp_path / "run", tmp_path / "away"
+    run.mkdir()
+    table = Stream(run / "t.arrows", SCHEMA)
+    table.append(row(0))
+    run.rename(away)
+    run.mkdir()
+    precious = [tail_of(run / "t.arrows", turn) for turn in (0, 1)]
+    for each in precious:
+        each.write_text("untouched")
+    table.close()
+    assert [each.read_text() for each in precious] == ["untouched"] * 2
+    assert [each.name for each in away.iterdir()] == ["t.arrows"]
+    assert numbers(away / "t.arrows") == [0]
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
