@@ -131,8 +131,7 @@ class GovernedRun:
 
     def _observer(self, engine: Engine, sampler: Sampler, ring: PhaseRing) -> Observer:
         settings = self._settings
-        slowdown = settings.objective.max_slowdown
-        subject = Subject(self._name, settings.dry_run, slowdown, settings.caller)
+        subject = Subject(self._name, settings.dry_run, settings.objective, settings.caller)
         show = self._view.show if self._view is not None else None
         return Observer(subject, engine, self._helm, sampler, ring, self._writer.path, show)
 

@@ -57,6 +57,7 @@ def _explain_run(path: Path, as_json: bool) -> None:
     from orin_gov.errors import RunDirectoryError
     from orin_gov.record.run import is_characterization, read_run, strange_records
     from orin_gov.view.lines import printable
+    from orin_gov.view.plan import plan_lines, plan_words
 
     if is_characterization(path):
         raise RunDirectoryError(
@@ -76,6 +77,10 @@ def _explain_run(path: Path, as_json: bool) -> None:
     simulated = " (simulated)" if known.get("virtual") else ""
     told: tuple[Any, Any] = ((), None)  # the last path that was told, and in which epoch
     with strange_records(path):
+        if (objective := known.get("objective") or {}).get("steps"):
+            print(printable(f"plan: {plan_words(objective)}"))
+            for label, words in plan_lines(run.summary or {}):
+                print(printable(f"  {label} {words}"))
         for epoch in run.decisions:
             number, decision = epoch["epoch"], epoch["decision"]
             measured = f"{_measured_words(epoch['measured'])}{simulated}"

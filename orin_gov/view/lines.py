@@ -13,7 +13,7 @@ from rich.text import Text
 from orin_gov.board.probe import Board
 from orin_gov.policy.decision import Decision
 from orin_gov.policy.objective import Objective
-from orin_gov.view.plan import plan_lines
+from orin_gov.view.plan import plan_lines, plan_words
 
 if TYPE_CHECKING:
     from orin_gov.tally import EpochRecord
@@ -77,7 +77,8 @@ def print_start(name: str, board: Board, governing: bool, objective: Objective) 
     doing = f"governing for {objective.name}, at most {objective.max_slowdown:.0%} slower"
     if not governing:
         doing = "measuring only, nothing is written"
-    _say(f"{name} on {board.identity.title}; {doing}")
+    plan = f"; {plan_words(vars(objective))}" if objective.steps else ""
+    _say(f"{name} on {board.identity.title}; {doing}{plan}")
 
 
 def print_epoch(record: "EpochRecord") -> None:

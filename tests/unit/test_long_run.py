@@ -115,7 +115,7 @@ def portions(tmp_path: Path, few_kept) -> Iterator[Iterator[None]]:
         sampler.now_ns = engine.ticked_ns
         engine._tell = lambda record: None
         engine.watch = Meter(rails, board.total_rails, 0).feed
-        subject = Subject("train.py", False, 0.1)
+        subject = Subject("train.py", False, Objective())
         observer = Observer(subject, engine, helm, sampler, ring, tmp_path / "run", None)
 
         def play() -> Iterator[None]:
