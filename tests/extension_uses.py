@@ -5,6 +5,7 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +31,8 @@ def use_ring(folder: Path) -> None:
     ring.claim()
     ring.mark(1)
     ring.put(0, 7, 0.0)
-    ring.step(1.0)
+    for _ in range(50):  # many, so that what is drained shows where it stays
+        ring.step(1.0)
     ring.drain()
     with suppress(ValueError):
         ring.mark(99)
@@ -48,12 +50,16 @@ def use_ring(folder: Path) -> None:
 
 def use_sampler(folder: Path) -> None:
     rails = [(str(folder / "mv"), str(folder / "ma")), (str(folder / "none*"), "")]
-    sampler = Sampler(rails, 100_000, 10**9, capacity=64)
+    odd = [(str(folder / "m*v"), str(folder / "m*a")), (str(folder / "mv"), str(folder / "none"))]
+    sampler = Sampler([*rails, *odd * 4], 100_000, 10**9, capacity=64)
     sampler.start()
     with suppress(RuntimeError):
         sampler.start()
-    sampler.drain()
-    sampler.quality()
+    while not sampler.sweeps:
+        time.sleep(0)
+    for _ in range(20):  # as all through a run: a little that stays of each shows
+        sampler.drain()
+        sampler.quality()
     sampler.stop()
     with suppress(ValueError):
         Sampler(rails, 0, 10**9)
@@ -61,15 +67,18 @@ def use_sampler(folder: Path) -> None:
         Sampler([(1, 2)], 10**6, 10**9)  # type: ignore[list-item]
     with suppress(MemoryError, ValueError, OverflowError):
         Sampler(rails, 10**6, 10**9, capacity=2**61)
-    Sampler(rails, 10**6, 10**9)  # never started
+    Sampler(rails * 100, 10**6, 10**9, capacity=1)  # never started; so many that each byte shows
 
 
 def use_actuator(folder: Path) -> None:
-    actuator = Actuator(str(folder), [1, 2], timeout_ns=1)
+    actuator = Actuator(str(folder), range(1, 101), timeout_ns=1)
     with suppress(RuntimeError):
         actuator.request(1, 2)
     actuator.start()
-    actuator.request(1, 2)
+    for _ in range(2):
+        actuator.request(1, 2)
+        while actuator.pending:
+            time.sleep(0)
     with suppress(ValueError):
         actuator.request(3, 2)
     actuator.stop()

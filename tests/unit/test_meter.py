@@ -169,6 +169,7 @@ def test_a_supervisor_that_ends_leaves_the_script_running(ring: int) -> None:
     assert client.end_window("x").total_energy is None
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(
     "question", [b"\n", b"{}\n", b'{"t_ns": "x"}\n', b"[" * 9000 + b"\n", b'{"t_ns": 1e999}\n']
 )

@@ -17,7 +17,6 @@ from trees import board_names, build_tree, content, gpu_folder, plant
 from orin_gov.board.gpu import find_gpu
 from orin_gov.errors import BoardError, UsageError
 from orin_gov.rights import (
-    FILES,
     GPU_KERNEL_NAMES,
     RULE,
     UNIT,
@@ -27,6 +26,7 @@ from orin_gov.rights import (
 )
 
 GROUP = grp.getgrgid(os.getgid()).gr_name
+THREE = ("governor", "min_freq", "max_freq")
 WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to a group takes root")
@@ -50,7 +50,7 @@ def test_exactly_the_three_files_of_the_gpu_become_the_groups(root: Path) -> Non
     before, texts = writable_by_others(root), content(root)
     files = grant(root, "audio", 29)
     assert writable_by_others(root) - before == set(files)
-    assert set(files) == {gpu_folder(root) / name for name in FILES}
+    assert set(files) == {gpu_folder(root) / name for name in THREE}
     for file in files:
         info = file.stat()
         assert (stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid) == (0o664, 0, 29)
@@ -89,7 +89,7 @@ def test_the_rule_starts_no_shell_and_names_three_files() -> None:
     programs = re.findall(r'RUN\+="([^"]*)"', text)
     assert [each.split()[0] for each in programs] == ["/bin/chgrp", "/bin/chmod"]
     for program in programs:
-        assert program.split()[2:] == [f"/sys%p/{name}" for name in FILES]
+        assert program.split()[2:] == [f"/sys%p/{name}" for name in THREE]
 
 
 @given(st.text(min_size=1, max_size=40))
