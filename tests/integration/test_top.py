@@ -19,6 +19,7 @@ from trees import build_tree
 from orin_gov.commands import main
 from orin_gov.record.live import LiveFile
 from orin_gov.running import announced, running
+from orin_gov.view.state import VERSION
 
 WAITS = """
 import pathlib, time
@@ -162,7 +163,7 @@ def test_what_cannot_be_watched_is_told_in_a_line(top, tmp_path: Path) -> None:
         (["empty"], "cannot read empty/manifest.json", 125),
         (["newer"], "is not of version 1", 125),
         (["torn"], "live.json is damaged", 125),
-        (["other"], "is of version 9, this orin-gov reads 1", 125),
+        (["other"], f"is of version 9, this orin-gov reads {VERSION}", 125),
         (["begun"], "begun: it has no summary", 0),
         (["begun", "--json"], "begun/summary.json", 125),
     ):
