@@ -34,7 +34,9 @@ demo: venv ## fine-tune a real model, governed on a virtual board (about two min
 	@echo "First the board's own governor sets the bar, then the GPU clock is tuned; a report follows."
 	@$(DEMO)
 
+# The tests start a thousand processes: where none may keep what it compiled, each would compile all.
 test: venv ## run the tests
+	@$(RUN) -m compileall -q orin_gov bench
 	@$(RUN) -m pytest
 
 # A kernel of our own and a foreign root take minutes to make: both stay until removed by hand.
@@ -43,7 +45,8 @@ test-kernel: venv ## run the tests that need a real kernel, in one (User-Mode Li
 	@echo "On a real kernel, in virtual time:"
 	@tests/kernel/run.sh .kernel --virtual-time -- $(IN_RIG) tests/kernel
 	@echo "On a real kernel, in real time:"
-	@tests/kernel/run.sh .kernel -- $(IN_RIG) tests/unit/test_sampler.py tests/unit/test_actuator.py
+	@tests/kernel/run.sh .kernel -- $(IN_RIG) tests/unit/test_sampler*.py \
+		tests/unit/test_actuator*.py
 
 test-aarch64: venv ## run the unit tests of what depends on the machine, for aarch64, emulated
 	@tests/aarch64/setup.sh .aarch64 $(RUN)

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from bench._measured import CLOCKS_MHZ, Cell
-from orin_gov.virtual.plant import BoardModel, PhaseLaw
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BoardModel
 from orin_gov.virtual.published import FINETUNE_SHARPNESS, decode_laws_of
 from orin_gov.virtual.thermal import steady_temperature_c
 

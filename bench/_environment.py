@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from bench._table_job import Costs, Segment, TableJob, Target
 from orin_gov.counts import Counts
+from orin_gov.epoch import Epoch
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
-from orin_gov.windows import Epoch
 
 NOISE = 0.006
 """Relative standard deviation of one step's time, and of its power (EnergyLLM's 11 replicates)."""

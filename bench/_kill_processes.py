@@ -15,13 +15,13 @@ from pathlib import Path
 from bench._kill_board import BOARD, FOREIGN_HZ
 from bench._kills import Restless
 from orin_gov._phases import PhaseRing
+from orin_gov.epoch import Epoch
 from orin_gov.errors import OrinGovError
 from orin_gov.settings import Settings
 from orin_gov.supervisor import supervise
 from orin_gov.virtual.life import Lifeline
 from orin_gov.virtual.plant import load_board
 from orin_gov.virtual.server import Server
-from orin_gov.windows import Epoch
 from orin_gov.workload.launch import Target, launch
 from orin_gov.workload.ring import make_ring
 

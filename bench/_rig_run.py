@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from orin_gov import engine, observer, signals, supervisor
+from orin_gov import engine, governed_run, observer, signals, supervisor
 from orin_gov._phases import PhaseRing
 from orin_gov.phases import BACKWARD, DATA, FORWARD, OPTIMIZER
 from orin_gov.settings import Settings
@@ -26,7 +26,7 @@ STEP = ((DATA, 0.2, 0), (FORWARD, 0.6, 1000), (BACKWARD, 1.2, 1000), (OPTIMIZER,
 
 def govern(path: Path, seconds: str) -> int:
     """Run the job under a supervisor whose clocks tick slowly; return the exit code."""
-    supervisor.SAMPLE_PERIOD_NS, supervisor.GAP_NS = SAMPLE_PERIOD_NS, 5 * SAMPLE_PERIOD_NS
+    governed_run.SAMPLE_PERIOD_NS, governed_run.GAP_NS = SAMPLE_PERIOD_NS, 5 * SAMPLE_PERIOD_NS
     engine.TICK_S, observer.FILE_PERIOD_S, signals.LOOK_S = 1.0, 10.0, 5.0
     ring = make_ring()
     return supervisor.supervise(

@@ -26,9 +26,9 @@ SETTLE_S = 20.0
 
 RUN = """
 import sys
-from orin_gov import commands, supervisor
-supervisor.SAMPLE_PERIOD_NS = int(sys.argv.pop(1))
-supervisor.VOLTAGE_EVERY = max(2, round(6_000_000 / supervisor.SAMPLE_PERIOD_NS))
+from orin_gov import commands, governed_run
+governed_run.SAMPLE_PERIOD_NS = int(sys.argv.pop(1))
+governed_run.VOLTAGE_EVERY = max(2, round(6_000_000 / governed_run.SAMPLE_PERIOD_NS))
 sys.exit(commands.main())
 """
 """The command line, at another sampling rate: no user has a use for that, so there is no option."""

@@ -26,8 +26,8 @@ import numpy.typing as npt
 from bench._figures import Figure, parser, publish
 from orin_gov._sampler import Sampler
 from orin_gov.energy import CYCLE_NS, EnergyTimeline
+from orin_gov.governed_run import GAP_NS, SAMPLE_PERIOD_NS, VOLTAGE_EVERY
 from orin_gov.phases import PHASES
-from orin_gov.supervisor import GAP_NS, SAMPLE_PERIOD_NS, VOLTAGE_EVERY
 from orin_gov.virtual.ina3221 import Rails
 from orin_gov.virtual.plant import BoardModel, load_board
 from orin_gov.virtual.tree import build_tree, rail_files

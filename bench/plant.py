@@ -22,7 +22,8 @@ from bench import _measured as measured_tables
 from bench._figures import Figure, parser, publish
 from orin_gov.virtual.board_file import read_board_file
 from orin_gov.virtual.devfreq import Devfreq
-from orin_gov.virtual.plant import BoardModel, PhaseLaw, load_board
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BoardModel, load_board
 from orin_gov.virtual.podgov import POLLING_NS, Podgov
 from orin_gov.virtual.published import decode_laws, finetune_law
 from orin_gov.virtual.tree import build_tree, devfreq_directory

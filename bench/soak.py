@@ -33,9 +33,9 @@ MOST_GROWTH = "<= 512"
 BOARD = "virtual:agx-orin-64gb"
 START = """
 import sys
-from orin_gov import supervisor
+from orin_gov import governed_run
 from orin_gov.commands import main
-supervisor.SAMPLE_PERIOD_NS = int(sys.argv[1])
+governed_run.SAMPLE_PERIOD_NS = int(sys.argv[1])
 sys.exit(main(sys.argv[2:]))
 """
 JOB = "_soak_job.py"

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orin_gov.epoch import parse_epoch
 from orin_gov.errors import OrinGovError
 from orin_gov.policy.objective import Objective
 from orin_gov.settings import Settings, default_run_directory
 from orin_gov.supervisor import supervise
-from orin_gov.windows import parse_epoch
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from orin_gov.board.conditions import read_conditions, read_temperatures
 from orin_gov.board.identity import module_of
 from orin_gov.board.probe import Board
 from orin_gov.caller import Caller, as_caller
+from orin_gov.epoch import Epoch
 from orin_gov.errors import OrinGovError, UsageError
 from orin_gov.policy.sweep import ALL_MEASURED, Stop, Sweep, plan
 from orin_gov.policy.window import Window
@@ -31,7 +32,6 @@ from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.job import Job
 from orin_gov.virtual.plant import BoardModel, load_board
 from orin_gov.virtual.simulation import Simulation
-from orin_gov.windows import Epoch
 from orin_gov.workload.launch import Target, launch, resolve_target
 from orin_gov.workload.ring import make_ring
 

@@ -1,12 +1,12 @@
 """The energy timeline: how many joules each rail took between any two moments."""
 
-from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from orin_gov._sampler import Samples
+from orin_gov.recent import RecentSamples
 
 LONGEST_HOLE = 0.05
 """A rail's energy over a span counts as missing where more than this share was not measured."""
@@ -40,7 +40,7 @@ class EnergyTimeline:
     def __init__(self, rails: tuple[str, ...], cycle_ns: int = 0) -> None:
         self.rails = rails
         self._cycle_ns = cycle_ns
-        self._chunks: deque[Samples] = deque()
+        self._recent = RecentSamples(len(rails), KEEP_NS)
         self._read_until_ns = np.zeros(len(rails), dtype=np.int64)
 
     def append(self, samples: Samples) -> None:
@@ -48,14 +48,12 @@ class EnergyTimeline:
         if not len(samples.t_ns):
             return
         samples = samples._replace(t_ns=samples.t_ns - self._cycle_ns)
-        self._chunks.append(samples)
+        self._recent.append(samples)
         if np.isnan(samples.power_w[-1]).any():
             read_ns = np.where(np.isnan(samples.power_w), 0, samples.t_ns[:, None])
             self._read_until_ns = np.maximum(self._read_until_ns, read_ns.max(axis=0))
         else:
             self._read_until_ns[:] = samples.t_ns[-1]
-        while len(self._chunks) > 1 and self._chunks[1].t_ns[0] < samples.t_ns[-1] - KEEP_NS:
-            self._chunks.popleft()
 
     @property
     def lag_ns(self) -> int:
@@ -65,12 +63,11 @@ class EnergyTimeline:
     @property
     def covered_until_ns(self) -> int | None:
         """Time until which every rail that still speaks was read; None before the first sample."""
-        if not self._chunks:
+        newest_ns = self._recent.newest_ns
+        if newest_ns is None:
             return None
-        newest_ns = int(self._chunks[-1].t_ns[-1])
-        spoke = self._read_until_ns[self._read_until_ns > newest_ns - SILENT_NS]
-        until_ns = int(spoke.min()) if len(spoke) else newest_ns
-        return until_ns - round(REACH * self._cycle_ns)
+        spoke = [read for read in self._read_until_ns.tolist() if read > newest_ns - SILENT_NS]
+        return min(spoke, default=newest_ns) - round(REACH * self._cycle_ns)
 
     def between(self, edges_ns: npt.NDArray[np.int64]) -> Floats:
         """Return joules, shape [spans, rails], of the spans given as edges [spans, 2].
@@ -80,36 +77,31 @@ class EnergyTimeline:
         moments at which the power may step, as between phases.
         """
         joules = np.full((len(edges_ns), len(self.rails)), np.nan)
-        chunks = self._chunks_since(int(edges_ns.min()) - SILENT_NS) if len(edges_ns) else []
-        if not chunks:
+        if not len(joules) or not len(self._recent):
             return joules
-        t_ns = np.concatenate([chunk.t_ns for chunk in chunks])
-        power = np.concatenate([chunk.power_w for chunk in chunks])
-        energy = np.concatenate([chunk.energy_j for chunk in chunks])
-        missing = np.concatenate([chunk.missing_ns for chunk in chunks])
-        reads = ~np.isnan(power)
+        first_ns = int(edges_ns.min())
+        samples = self._recent.since(first_ns - self.lag_ns)
+        if not np.isnan(samples.power_w).any():
+            t_ns, _, energy_j, missing_ns = samples
+            return _between(edges_ns, t_ns, energy_j, missing_ns, self._cycle_ns)
+        # Only at a reading is a rail's sum up to date; in between it is a line.
+        samples = self._recent.since(first_ns - SILENT_NS)
+        reads = ~np.isnan(samples.power_w)
         for rail in range(len(self.rails)):
-            # Only at a reading is a rail's sum up to date; in between it is a line.
             read = reads[:, rail]
             if read.any():
-                joules[:, rail] = _between(
-                    edges_ns, t_ns[read], energy[read, rail], missing[read, rail], self._cycle_ns
-                )
+                t_ns = samples.t_ns[read]
+                energy_j, missing_ns = samples.energy_j[read], samples.missing_ns[read]
+                found = _between(edges_ns, t_ns, energy_j, missing_ns, self._cycle_ns)
+                joules[:, rail] = found[:, rail]
         return joules
 
     def changes(self, begin_ns: int, end_ns: int) -> npt.NDArray[np.int64]:
         """Return how often each rail's reading changed between two moments, [rails]."""
-        power = [
-            chunk.power_w[(chunk.t_ns >= begin_ns) & (chunk.t_ns <= end_ns)]
-            for chunk in self._chunks_since(begin_ns)
-        ]
-        counts = np.zeros(len(self.rails), dtype=np.int64)
-        if power:
-            joined = np.concatenate(power)
-            for rail in range(len(self.rails)):
-                read = joined[~np.isnan(joined[:, rail]), rail]
-                counts[rail] = np.count_nonzero(np.diff(read))
-        return counts
+        power_w = self._recent.within(begin_ns, end_ns).power_w
+        return np.array(
+            [np.count_nonzero(np.diff(of[~np.isnan(of)])) for of in power_w.T], np.int64
+        )
 
     def power_range_w(
         self, begin_ns: int, end_ns: int, total: Sequence[str] | None
@@ -121,11 +113,7 @@ class EnergyTimeline:
         if not total or not set(total) <= set(self.rails):
             return None
         columns = [self.rails.index(label) for label in total]
-        power = [
-            chunk.power_w[(chunk.t_ns >= begin_ns) & (chunk.t_ns <= end_ns)][:, columns]
-            for chunk in self._chunks_since(begin_ns)
-        ]
-        module_w = np.concatenate(power).sum(axis=1) if power else np.zeros(0)
+        module_w = self._recent.within(begin_ns, end_ns).power_w[:, columns].sum(axis=1)
         module_w = module_w[~np.isnan(module_w)]
         if not len(module_w):
             return None
@@ -133,14 +121,6 @@ class EnergyTimeline:
         places = np.array(PERCENTILES) / 100 * (len(module_w) - 1)
         low_w, high_w = np.interp(places, np.arange(len(module_w)), np.sort(module_w)).tolist()
         return low_w, high_w
-
-    def _chunks_since(self, begin_ns: int) -> list[Samples]:
-        chunks: list[Samples] = []
-        for chunk in reversed(self._chunks):
-            if chunk.t_ns[-1] < begin_ns:
-                break
-            chunks.append(chunk)
-        return chunks[::-1]
 
 
 def _between(
@@ -150,26 +130,51 @@ def _between(
     missing_ns: Floats,
     cycle_ns: int,
 ) -> Floats:
-    """Return one rail's joules of each span, from its sums at its readings."""
-    outside = (edges_ns[:, 0] < t_ns[0]) | (edges_ns[:, 1] > t_ns[-1])
-    # Relative times keep nanoseconds exact in the interpolation's floating point.
-    edges = (np.clip(edges_ns, t_ns[0], t_ns[-1]) - t_ns[0]).astype(np.float64)
-    times = (t_ns - t_ns[0]).astype(np.float64)
-    at = edges.ravel()
-    energy = np.interp(at, times, energy_j)
-    if cycle_ns:
-        energy -= _blur(at, times, energy_j, missing_ns, cycle_ns)
-    begin_j, end_j = energy.reshape(edges.shape).T
-    begin_missing_ns, end_missing_ns = np.interp(at, times, missing_ns).reshape(edges.shape).T
-    share = (end_missing_ns - begin_missing_ns) / np.maximum(edges[:, 1] - edges[:, 0], 1.0)
-    hole = share > LONGEST_HOLE
+    """Return joules, [spans, rails], from the sums [readings, rails] of rails read at one time."""
+    at_ns = edges_ns.T  # all that begin, then all that end
+    far_ns = round(REACH * cycle_ns)
+    around_ns = np.array([0, -far_ns, -cycle_ns, cycle_ns, far_ns])
+    places_ns = around_ns[:, None, None] + at_ns
+    sums_j, lacking_ns = _at(places_ns, t_ns, energy_j, missing_ns)
+    energy = sums_j[0]
+    if cycle_ns and len(t_ns) > 1:
+        whole = (places_ns[1] >= t_ns[0]) & (places_ns[4] <= t_ns[-1])
+        known = whole[..., None] & (lacking_ns[1] == lacking_ns[4])
+        step_w = _step_w(sums_j[1:], (far_ns - cycle_ns) * 1e-9)
+        energy = energy - np.where(known, step_w * _spread_s(t_ns, cycle_ns), 0.0)
+    begin_ns, end_ns = at_ns
+    share = (lacking_ns[0, 1] - lacking_ns[0, 0]) / np.maximum(end_ns - begin_ns, 1)[:, None]
     # A short hole is taken for as hungry as the rest, or a starved sampler would find savings.
-    joules = (end_j - begin_j) / (1.0 - np.clip(share, 0.0, LONGEST_HOLE))
-    return np.where(outside | hole, np.nan, joules)
+    filled = 1.0 - np.minimum(np.maximum(share, 0.0), LONGEST_HOLE)
+    outside = (begin_ns < t_ns[0]) | (end_ns > t_ns[-1])
+    unknown = outside[:, None] | (share > LONGEST_HOLE)
+    return np.where(unknown, np.nan, (energy[1] - energy[0]) / filled)
 
 
-def _blur(at: Floats, times: Floats, energy_j: Floats, missing_ns: Floats, cycle_ns: int) -> Floats:
-    """Return the joules by which the sums are too high at moments where the power steps, shape [n].
+def _at(
+    at_ns: npt.NDArray[np.int64], t_ns: npt.NDArray[np.int64], *sums: Floats
+) -> tuple[Floats, ...]:
+    """Interpolate each of `sums`, [readings, rails], at times of any shape: [..., rails].
+
+    Beyond the first and the last reading theirs stand. As np.interp does, but for all rails at once
+    and without a copy of all readings: of a second at 1 kHz a step needs a few dozen.
+    """
+    last = len(t_ns) - 1
+    after = np.minimum(np.maximum(np.searchsorted(t_ns, at_ns), min(1, last)), last)
+    before = np.maximum(after - 1, 0)
+    # Differences of integers keep nanoseconds exact.
+    share = (at_ns - t_ns[before]) / np.maximum(t_ns[after] - t_ns[before], 1)
+    share = np.minimum(np.maximum(share, 0.0), 1.0)[..., None]
+    return tuple(each[before] + share * (each[after] - each[before]) for each in sums)
+
+
+def _step_w(sums_j: Floats, length_s: float) -> Floats:
+    """Return by how much power steps at a moment, from sums far before, before, after, far after."""
+    return np.asarray(((sums_j[3] - sums_j[2]) - (sums_j[1] - sums_j[0])) / length_s)
+
+
+def _spread_s(t_ns: npt.NDArray[np.int64], cycle_ns: int) -> float:
+    """Return by how many seconds times a step of the power the sum is too high at the step.
 
     The mean over a cycle, its hold for a cycle, and the line between readings spread a step over
     time: what lies after it is seen before it, (P_after - P_before) times half the mean distance
@@ -177,17 +182,10 @@ def _blur(at: Floats, times: Floats, energy_j: Floats, missing_ns: Floats, cycle
     of the readings (the triangular kernels of both). The step is taken from the readings near by,
     beyond the blur; it is 0 where they are not all there.
     """
-    near, far = cycle_ns, REACH * cycle_ns
-    places = np.stack([at - far, at - near, at + near, at + far])
-    sums = np.interp(places, times, energy_j)
-    step_w = ((sums[3] - sums[2]) - (sums[1] - sums[0])) / (far - near) * 1e9
-    holes = np.diff(np.interp(places[[0, 3]], times, missing_ns), axis=0)[0]
-    known = (places[0] >= times[0]) & (places[3] <= times[-1]) & (holes == 0.0)
-    spread_ns = np.hypot(cycle_ns, _usual_spacing(times)) / 6 if len(times) > 1 else 0.0
-    return np.where(known, step_w, 0.0) * spread_ns * 1e-9
+    return float(np.hypot(cycle_ns, _usual_spacing(t_ns))) / 6 * 1e-9
 
 
-def _usual_spacing(times: Floats) -> float:
+def _usual_spacing(t_ns: npt.NDArray[np.int64]) -> float:
     """Return the median of the differences; np.median takes five times as long."""
-    spacings, middle = np.diff(times), (len(times) - 1) // 2
+    spacings, middle = np.diff(t_ns), (len(t_ns) - 1) // 2
     return float(np.partition(spacings, middle)[middle])

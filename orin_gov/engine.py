@@ -3,14 +3,10 @@
 samples and marks -> steps -> window -> governor -> decision -> actuator
 """
 
-import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-
-import numpy as np
 
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler, Samples
@@ -19,28 +15,23 @@ from orin_gov.board.probe import Board
 from orin_gov.disturbances import Disturbances
 from orin_gov.ending import Ending
 from orin_gov.energy import EnergyTimeline
+from orin_gov.epoch import Epoch
 from orin_gov.helm import Helm, Lookout, has_come
+from orin_gov.intake import Intake
+from orin_gov.measured import MeasuredStep
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision
 from orin_gov.policy.history import History
 from orin_gov.policy.window import Window
+from orin_gov.record.decisions import as_json
 from orin_gov.record.writer import RunWriter
 from orin_gov.sight import Sight
 from orin_gov.standstill import STOOD_NS, Standstill
 from orin_gov.surroundings import Lookaround
 from orin_gov.tally import EpochRecord, Tally, told_once
-from orin_gov.windows import Epoch, WindowBuilder, measure_step
-from orin_gov.workload.tracker import MARK, Step, StepTracker
-
-logger = logging.getLogger(__name__)
+from orin_gov.windows import WindowBuilder
 
 TICK_S = 0.1
-SENSOR_PATIENCE_NS = 1_000_000_000
-"""A step waits this long for samples that cover it; after that its energy is missing."""
-
-QUIET_START_NS = 30_000_000_000
-"""A script that could mark its steps is judged by time alone after this long without a mark."""
-
 
 PAUSES_TOLD = 20
 """A run on a machine that is suspended every night has more; they are all alike."""
@@ -70,27 +61,28 @@ class Engine(threading.Thread):
     ) -> None:
         super().__init__(name="orin_gov-engine", daemon=True)
         self.board, self.tally = board, tally
-        self._ring, self._sampler = ring, sampler
+        self._sampler = sampler
         self._governor, self._helm, self._lookout = governor, helm, lookout
         self._writer, self._tell = writer, tell
         rails = tuple(rail.label for rail in board.rails)
         self._timeline = EnergyTimeline(rails, round(board.cycle_s * 1e9))
         quanta_w = {rail.label: rail.quantum_w() for rail in board.rails}
         self._builder = WindowBuilder(epoch, self._timeline, board.total_rails, quanta_w)
-        self._tracker, self._history = StepTracker(), History()
+        self._history = History()
         self._lookaround = Lookaround()
-        self._waiting: deque[Step] = deque()
         self._decision = governor.first()
         self.sight = Sight(self._decision)
-        self._stepped = stepped
         self._ending = Ending()
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
+        self._intake = Intake(
+            board, ring, self._timeline, self._builder, stepped, self._started_ns, self._note_step
+        )
         self._clock_hz: int | None = None
         self.watch: Callable[[Samples, int | None], None] = lambda samples, clock_hz: None
         self._events: Mapping[str, int | None] = {}
         self._disturbances = Disturbances(board.root, board.gpu, self._started_ns)
         self._standstill = Standstill(self._started_ns)
-        self._pauses = self._dropped = self._taken = self._epoch_ended_after = 0
+        self._pauses = 0
 
     def finish(self, timeout_s: float = 5.0) -> bool:
         """Take in what is still to be measured and end the thread; True when it ended."""
@@ -105,8 +97,6 @@ class Engine(threading.Thread):
     def run(self) -> None:
         """Tick until told to finish."""
         self._events = read_over_current(self.board.root)
-        if not self._stepped:
-            self._builder.begin(None, self._started_ns)
         while not self._ending.wait(TICK_S):
             self._tick()
         time.sleep(self._timeline.lag_ns * 1e-9)  # the last step is yet to be read
@@ -126,13 +116,10 @@ class Engine(threading.Thread):
         self._see_transitions()
         if decision := self._helm.look(now_ns):
             self._follow(decision, now_ns)
-        self._waiting.extend(self._tracker.feed(np.frombuffer(self._ring.drain(), dtype=MARK)))
-        self._see_dropped()
+        self._intake.drain()
         self._look_back(time.monotonic_ns())  # after what was drained, before it is judged
-        while self._waiting and self._is_covered(self._waiting[0], now_ns):
-            self._take_step(self._waiting.popleft())
-        self._see_epoch_end()
-        self._watch_time(now_ns)
+        for window in self._intake.windows(now_ns):
+            self._end_epoch(window)
 
     def _look_back(self, now_ns: int) -> None:
         """Begin anew after a pause: the window that it falls into was not measured."""
@@ -146,12 +133,6 @@ class Engine(threading.Thread):
         if self._pauses <= PAUSES_TOLD:
             self._helm.note(f"{pause.told}: the window around it does not count")
 
-    def _see_dropped(self) -> None:
-        """Forget the step under way where marks were dropped: the ring is full while we stop."""
-        dropped, self._dropped = self._dropped, self._ring.dropped
-        if self._dropped > dropped:
-            self._tracker.break_off()
-
     def _poll(self, now_ns: int) -> int | None:
         gpu = self.board.gpu
         clock_hz = gpu.read_frequency_hz() if gpu else None
@@ -163,42 +144,10 @@ class Engine(threading.Thread):
         self.sight.poll(clock_hz, load)
         return clock_hz
 
-    def _is_covered(self, step: Step, now_ns: int) -> bool:
-        covered_ns = self._timeline.covered_until_ns
-        late = now_ns - step.end_ns > SENSOR_PATIENCE_NS
-        return late or (covered_ns is not None and covered_ns >= step.end_ns)
-
-    def _take_step(self, step: Step) -> None:
-        if not step.number and not self._stepped:
-            self._stepped = True
-            self._builder.begin(self._builder.target_hz, step.begin_ns, self._decision.state)
-        measured = measure_step(
-            step, self._timeline, self.board.total_rails, self.board.resolves_phases
-        )
+    def _note_step(self, measured: MeasuredStep) -> None:
         self.tally.add_step(measured)
         self.sight.step(measured)
         self._writer.step(measured, self._builder.target_hz, self.tally.epochs)
-        self._taken = step.number + 1
-        if window := self._builder.add(measured):
-            self._end_epoch(window)
-        self._see_epoch_end()
-
-    def _see_epoch_end(self) -> None:
-        """End the decision epoch with a training epoch, when its last step was taken."""
-        ended = self._tracker.epoch_ended_after
-        if ended > self._epoch_ended_after and self._taken >= ended:
-            self._epoch_ended_after = ended
-            if self._taken == ended and (window := self._builder.close()):
-                self._end_epoch(window)
-
-    def _watch_time(self, now_ns: int) -> None:
-        """End an epoch by time where no steps are seen."""
-        if self._stepped and not self._ring.marks and now_ns - self._started_ns > QUIET_START_NS:
-            self._stepped = False
-            self._builder.begin(self._builder.target_hz, now_ns, self._decision.state)
-        covered_ns = self._timeline.covered_until_ns or now_ns
-        if not self._stepped and (window := self._builder.close_by_time(covered_ns)):
-            self._end_epoch(window)
 
     def _end_epoch(self, window: Window) -> None:
         window = self._mark(window)
@@ -275,47 +224,3 @@ class Engine(threading.Thread):
 
 def _rise(before: int | None, now: int | None) -> int | None:
     return None if before is None or now is None or now < before else now - before
-
-
-def as_json(record: EpochRecord) -> dict[str, object]:
-    """Return the epoch as what decisions.jsonl holds: SI units, shares, None for missing."""
-    window, outcome, decision = record.window, record.outcome, record.decision
-    return {
-        "epoch": record.number,
-        "measured": {
-            "state": record.state.value,
-            "target_hz": window.target_hz,
-            "clock_hz": window.frequency_hz,
-            "begin_ns": window.start_ns,
-            "end_ns": window.end_ns,
-            "duration_s": window.duration_s,
-            "steps": window.steps,
-            "work": window.work,
-            "unit": window.unit,
-            "energy_j": window.energy_j,
-            "load": window.load,
-            "coarseness": window.coarseness,
-            "phase_time_s": dict(window.phase_time_s),
-            "phase_energy_j": dict(window.phase_energy_j),
-            "operations_per_step": dict(window.operations_per_step),
-            "bytes_per_step": dict(window.bytes_per_step),
-            "launches_per_step": dict(window.launches_per_step),
-            "operations_by_shapes": window.by_shapes,
-            "sensitivity": window.sensitivity,
-            "power_range_w": window.power_range_w,
-            "surroundings": vars(window.surroundings),
-            "rail_energy_j": dict(window.rail_energy_j),
-            "slowdown": outcome.slowdown,
-            "saving": outcome.saving,
-            "over_current_events": dict(record.over_current),
-            "disturbed": window.disturbed,
-        },
-        "decision": {
-            "state": decision.state.value,
-            "target_hz": decision.target_hz,
-            "reason": decision.reason,
-            "path": list(decision.path),
-            "predicted_saving": decision.predicted_saving,
-            "predicted_slowdown": decision.predicted_slowdown,
-        },
-    }

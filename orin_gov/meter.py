@@ -11,7 +11,6 @@ import os
 import socket
 import struct
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from orin_gov._sampler import Samples
-from orin_gov.windows import known
+from orin_gov.measured import known
+from orin_gov.recent import RecentSamples
 from orin_gov.workload.ring import meter_of
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Meter:
     def __init__(self, rails: Sequence[str], total: Sequence[str] | None, cycle_ns: int) -> None:
         self.rails, self.total = tuple(rails), None if total is None else tuple(total)
         self._cycle_ns = cycle_ns
-        self._chunks: deque[Samples] = deque()
+        self._recent = RecentSamples(len(self.rails), KEEP_NS)
         self._changed = threading.Condition()
         self.clock_hz: int | None = None
         self.power_w: dict[str, float | None] = dict.fromkeys(self.rails)
@@ -56,10 +56,7 @@ class Meter:
             self.clock_hz = clock_hz
             if not len(samples.t_ns):
                 return
-            self._chunks.append(samples._replace(t_ns=samples.t_ns - self._cycle_ns))
-            newest_ns = self._chunks[-1].t_ns[-1]
-            while len(self._chunks) > 1 and self._chunks[1].t_ns[0] < newest_ns - KEEP_NS:
-                self._chunks.popleft()
+            self._recent.append(samples._replace(t_ns=samples.t_ns - self._cycle_ns))
             last = map(known, samples.power_w[-1].tolist())
             self.power_w = dict(zip(self.rails, last, strict=True))
             self._changed.notify_all()
@@ -76,17 +73,18 @@ class Meter:
     def now(self) -> dict[str, Any]:
         """Return the same at the newest reading, without waiting."""
         with self._changed:
-            return self._read(int(self._chunks[-1].t_ns[-1]) if self._chunks else None)
+            return self._read(self._recent.newest_ns)
 
     def _covers(self, t_ns: int) -> bool:
-        return bool(self._chunks) and bool(self._chunks[-1].t_ns[-1] >= t_ns)
+        newest_ns = self._recent.newest_ns
+        return newest_ns is not None and newest_ns >= t_ns
 
     def _read(self, t_ns: int | None) -> dict[str, Any]:
         rails: dict[str, tuple[float, float] | None] = dict.fromkeys(self.rails)
-        if self._chunks and t_ns is not None:
-            columns = [np.concatenate(parts) for parts in zip(*self._chunks, strict=True)]
+        if len(self._recent) and t_ns is not None:
+            samples = self._recent.since(0)
             for index, rail in enumerate(self.rails):
-                rails[rail] = _interpolate(t_ns, *columns, index=index)
+                rails[rail] = _interpolate(t_ns, *samples, index=index)
         return {"t_ns": t_ns, "clock_hz": self.clock_hz, "total": self.total, "rails": rails}
 
     @contextmanager

@@ -7,11 +7,11 @@ from dataclasses import asdict
 
 from orin_gov.board.conditions import is_cooled, read_over_current, read_temperatures
 from orin_gov.board.probe import Board
+from orin_gov.measured import MeasuredStep
 from orin_gov.policy.decision import Decision
 from orin_gov.policy.saving import relative_to_baseline
 from orin_gov.tally import EpochRecord, Tally
 from orin_gov.view.state import Effect, RailState
-from orin_gov.windows import MeasuredStep
 
 SLOW_NS = 2_000_000_000
 """Temperatures, over-current counters and the board's governor are read so often."""

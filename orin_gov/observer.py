@@ -16,6 +16,7 @@ from orin_gov.ending import Ending
 from orin_gov.engine import Engine
 from orin_gov.errors import BoardError
 from orin_gov.helm import Helm
+from orin_gov.memory import trim_heap
 from orin_gov.observed import (
     Comparison,
     Conditions,
@@ -27,6 +28,7 @@ from orin_gov.observed import (
     total_state,
 )
 from orin_gov.policy.decision import Decision, State
+from orin_gov.policy.objective import Objective
 from orin_gov.record.live import LiveFile
 from orin_gov.running import started_s
 from orin_gov.view.state import SensorState, Snapshot
@@ -38,6 +40,9 @@ FILE_PERIOD_S = 0.5
 
 SHOWN_EVERY = 2
 """Snapshots shown for each that is written, where there is a view."""
+
+TRIM_EVERY = 120
+"""Writings of live.json between two trims of the heap: a minute."""
 
 STALLED_NS = 3_000_000_000
 
@@ -55,11 +60,11 @@ MODES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run is called and promised: the part of a snapshot that stays."""
+    """What a run is called and asked for: the part of a snapshot that stays."""
 
     name: str
     dry_run: bool
-    max_slowdown: float
+    objective: Objective
     caller: Caller | None = None
 
 
@@ -117,6 +122,8 @@ class Observer(threading.Thread):
                 self._remaining_s = self._show(snapshot)
             if count % every == 0:
                 self._write(snapshot)
+            if count % (TRIM_EVERY * every) == 0:
+                trim_heap()
             count += 1
 
     def _write(self, snapshot: Snapshot) -> None:
@@ -138,7 +145,7 @@ class Observer(threading.Thread):
         self._comparison.look(engine.tally)
         rails = rail_states(engine.board, sight.power_w, sight.energy_j, sight.measured_s)
         floor_hz, cap_hz = self._limits(engine.board)
-        decision = sight.decision
+        decision, objective = sight.decision, self._subject.objective
         return Snapshot(
             pid=os.getpid(),
             started_s=self._started_s,
@@ -170,7 +177,10 @@ class Observer(threading.Thread):
             time_change=self._comparison.time,
             windows_governed=self._comparison.governed,
             windows_baseline=self._comparison.baseline,
-            max_slowdown=self._subject.max_slowdown,
+            max_slowdown=objective.max_slowdown,
+            steps_planned=objective.steps,
+            deadline_s=objective.deadline_s,
+            energy_budget_j=objective.energy_budget_j,
             sensors=self._sensors(),
         )
 

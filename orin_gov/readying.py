@@ -10,11 +10,11 @@ from orin_gov.board.gpu import Range
 from orin_gov.board.probe import Board, open_board
 from orin_gov.board.recovery import restore_board
 from orin_gov.control import Control
+from orin_gov.epoch import Epoch
 from orin_gov.errors import BoardError, UsageError
 from orin_gov.settings import Settings
 from orin_gov.view.lines import print_warning
 from orin_gov.virtual.launch import BOARDS, VirtualBoard
-from orin_gov.windows import Epoch
 
 VIRTUAL = "virtual:"
 

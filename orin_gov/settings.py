@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orin_gov.caller import Caller
+from orin_gov.epoch import Epoch
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.upkeep import BASELINE_SHARE
-from orin_gov.windows import Epoch
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from orin_gov._sampler import Samples
+from orin_gov.measured import MeasuredStep
 from orin_gov.policy.decision import Decision
-from orin_gov.windows import MeasuredStep
 
 KEPT_STEPS = 24
 """Steps whose phases and pace are shown: long enough to be calm, short enough to follow."""

@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import Any
 
 from orin_gov._actuator import Transition
+from orin_gov.measured import MeasuredStep, add_known
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.saving import TWO_RAILS
 from orin_gov.policy.window import Progress, StepSample, Surroundings, Window
-from orin_gov.windows import MeasuredStep, add_known
 
 KEPT_WHOLE = 4
 """Epochs of which all is kept in memory; the run directory has the rest."""

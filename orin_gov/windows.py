@@ -1,7 +1,6 @@
 """From steps and energy to windows: one a decision epoch, under one operating point each."""
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -9,121 +8,12 @@ from types import MappingProxyType
 import numpy as np
 
 from orin_gov.counts import Counts
-from orin_gov.energy import EnergyTimeline, Floats
-from orin_gov.errors import UsageError
-from orin_gov.phases import PHASES
+from orin_gov.energy import EnergyTimeline
+from orin_gov.epoch import Epoch
+from orin_gov.measured import MeasuredStep, known, module_energy, sum_known
 from orin_gov.policy.decision import State
 from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
-from orin_gov.workload.tracker import Step
-
-HOLD_STRETCH = 5
-"""A decision epoch lasts so many times longer while an operating point is held."""
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """How long a decision epoch lasts: so many steps or so many seconds, and never under `least_s`.
-
-    `least_s` is the shortest span the sensors can resolve.
-    """
-
-    steps: int | None = 3
-    seconds: float | None = None
-    least_s: float = 1.0
-
-    def during(self, state: State) -> "Epoch":
-        """Return the epoch in a state: while holding, nothing is decided that could not wait."""
-        if state is not State.HOLD:
-            return self
-        return Epoch(
-            self.steps and self.steps * HOLD_STRETCH,
-            self.seconds and self.seconds * HOLD_STRETCH,
-            self.least_s * HOLD_STRETCH,
-        )
-
-    @property
-    def span_s(self) -> float:
-        """Seconds of a window where no steps are seen."""
-        return max(self.seconds or 5.0, self.least_s)
-
-    def is_over(self, steps: int, duration_s: float) -> bool:
-        """Tell whether a window of so many steps and seconds is complete."""
-        if duration_s < self.least_s:
-            return False
-        return duration_s >= self.seconds if self.seconds else steps >= (self.steps or 1)
-
-
-def parse_epoch(text: str) -> Epoch:
-    """Return the epoch that `text` names: `20` is steps, `5s` is seconds.
-
-    Raises:
-        UsageError: it is neither, or not positive.
-    """
-    try:
-        epoch = Epoch(None, float(text[:-1])) if text.endswith("s") else Epoch(int(text))
-    except ValueError:
-        epoch = Epoch(0)
-    if not (epoch.seconds or epoch.steps or 0) > 0 or math.isinf(epoch.seconds or 0):
-        raise UsageError(f"epoch is {text!r}, expected steps as in 20, or seconds as in 5s")
-    return epoch
-
-
-@dataclass(frozen=True)
-class MeasuredStep:
-    """A step with what it took; energy is None where a rail of the total was not measured."""
-
-    step: Step
-    phase_time_s: dict[str, float]
-    phase_energy_j: dict[str, float | None]
-    rail_energy_j: dict[str, float | None]
-    energy_j: float | None
-
-
-def measure_step(
-    step: Step, timeline: EnergyTimeline, total: Sequence[str] | None, resolved: bool = True
-) -> MeasuredStep:
-    """Split the energy of `step` by phase and rail.
-
-    `total` names the rails of the module's power, None where they are not known. Where the sensors
-    are too slow for a phase to be `resolved`, the energy of phases is missing.
-    """
-    edges = np.array([(span.begin_ns, span.end_ns) for span in step.spans], dtype=np.int64)
-    joules = timeline.between(edges)
-    module = module_energy(joules, timeline.rails, total)
-    times: dict[str, float] = defaultdict(float)
-    energies: dict[str, float] = defaultdict(float)
-    for span, energy_j in zip(step.spans, module.tolist(), strict=True):
-        times[PHASES[span.phase]] += (span.end_ns - span.begin_ns) * 1e-9
-        energies[PHASES[span.phase]] += energy_j
-    rails = dict(zip(timeline.rails, joules.sum(axis=0).tolist(), strict=True))
-    return MeasuredStep(
-        step=step,
-        phase_time_s=dict(times),
-        phase_energy_j={
-            phase: known(value) if resolved else None for phase, value in energies.items()
-        },
-        rail_energy_j={rail: known(value) for rail, value in rails.items()},
-        energy_j=known(float(module.sum())),
-    )
-
-
-def module_energy(joules: Floats, rails: Sequence[str], total: Sequence[str] | None) -> Floats:
-    """Sum the rails of the module's total, [spans, rails] to [spans]; NaN where one is missing."""
-    if not total or not set(total) <= set(rails):
-        return np.full(len(joules), np.nan)
-    columns = [rails.index(label) for label in total]
-    return np.asarray(joules[:, columns].sum(axis=1))
-
-
-def known(value: float) -> float | None:
-    """Return the value, or None for NaN."""
-    return None if math.isnan(value) else value
-
-
-def add_known(a: float | None, b: float | None) -> float | None:
-    """Add two values; None where either is missing."""
-    return None if a is None or b is None else a + b
 
 
 @dataclass
@@ -169,9 +59,10 @@ class WindowBuilder:
         """
         self.target_hz = target_hz
         self._epoch = self._usual.during(state)
-        self._begin(not_before_ns)
+        self.begin_at(not_before_ns)
 
-    def _begin(self, not_before_ns: int | None) -> None:
+    def begin_at(self, not_before_ns: int | None) -> None:
+        """Start the same window at another time."""
         self._not_before_ns = not_before_ns
         self._steps: list[MeasuredStep] = []
         self._telemetry = _Telemetry()
@@ -181,7 +72,7 @@ class WindowBuilder:
     def begin_again(self, now_ns: int) -> None:
         """Start the window anew, as what went before `now_ns` was not measured."""
         if self._not_before_ns is not None:
-            self._begin(max(now_ns, self._not_before_ns))
+            self.begin_at(max(now_ns, self._not_before_ns))
 
     def poll(self, now_ns: int, clock_hz: int | None, load: float | None) -> None:
         """Add one reading of the clock and the load."""
@@ -271,7 +162,7 @@ class WindowBuilder:
         )
         phases = {phase for each in steps for phase in each.phase_time_s}
         begin_ns, end_ns = steps[0].step.begin_ns, steps[-1].step.end_ns
-        energy_j = _total_of([each.energy_j for each in steps])
+        energy_j = sum_known([each.energy_j for each in steps])
         counts = self._counts.at_work(sum(units) / len(units) if counted else None)
         return Window(
             start_ns=begin_ns,
@@ -283,14 +174,14 @@ class WindowBuilder:
             unit="unit of work" if counted else "step",
             energy_j=energy_j,
             rail_energy_j={
-                rail: _total_of([each.rail_energy_j[rail] for each in steps])
+                rail: sum_known([each.rail_energy_j[rail] for each in steps])
                 for rail in self._timeline.rails
             },
             phase_time_s={
                 phase: sum(each.phase_time_s.get(phase, 0.0) for each in steps) for phase in phases
             },
             phase_energy_j={
-                phase: _total_of([each.phase_energy_j.get(phase, 0.0) for each in steps])
+                phase: sum_known([each.phase_energy_j.get(phase, 0.0) for each in steps])
                 for phase in phases
             },
             frequency_hz=self._telemetry.mean_clock_hz(),
@@ -307,10 +198,3 @@ class WindowBuilder:
             by_shapes=counts.by_shapes,
             power_range_w=self._timeline.power_range_w(begin_ns, end_ns, self._total),
         )
-
-
-def _total_of(values: Sequence[float | None]) -> float | None:
-    total: float | None = 0.0
-    for value in values:
-        total = add_known(total, value)
-    return total

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 import pytest
@@ -21,11 +23,34 @@ for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Result = TypeVar("Result")
 
 
 def command(*words: object) -> list[str]:
     """Return `orin-gov WORDS` as an argument vector of this interpreter."""
     return [sys.executable, "-m", "orin_gov", *map(str, words)]
+
+
+HASTY = """
+import sys
+from dataclasses import replace
+from orin_gov import windows
+from orin_gov.commands import main
+parse_epoch = windows.parse_epoch
+windows.parse_epoch = lambda text: replace(parse_epoch(text), least_s=0.0)
+sys.exit(main())
+"""
+
+
+def hasty(*words: object) -> list[str]:
+    """Return the same, with decision epochs that may be as short as the sensors allow."""
+    return [sys.executable, "-c", HASTY, *map(str, words)]
+
+
+def side_by_side(*runs: Callable[[], Result]) -> list[Result]:
+    """Call all, as many at once as there are processors: most of what a run takes is one's time."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda run: run(), runs))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from orin_gov.policy.decision import Decision, State
-from orin_gov.policy.governor import Governor
+from orin_gov.policy.governor import BASELINE_WINDOWS, Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import Leaf, Node, Policy
 from orin_gov.policy.window import StepSample, Window
@@ -183,3 +183,26 @@ def holding(subject: Governor, measure: Measure) -> Decision:
         if decision.state is State.HOLD:
             return decision
     raise AssertionError(f"it never came to hold, but to {decision}")
+
+
+PLANT = Plant()
+"""The one that the policy expects."""
+
+
+def stepless(hz: int | None) -> Window:
+    """A window of a script in which no steps are seen."""
+    changes = {"steps": 0, "phase_time_s": {}, "unit": "busy cycle", "work": 1e9}
+    return scaled(PLANT.window(hz), **changes)
+
+
+def best_within(plant: Plant, budget: float, points: Sequence[int] = POINTS) -> int | None:
+    kept = [hz for hz in points if plant.slowdown(hz) <= budget and plant.energy(hz) < 1]
+    return min(kept, key=plant.energy, default=None)
+
+
+def asked(**options: object) -> Governor:
+    """Return a governor after its baseline: it has just asked the tree."""
+    options.setdefault("max_slowdown", 0.15)
+    subject = governor(**options)  # type: ignore[arg-type]
+    drive(subject, 1 + BASELINE_WINDOWS, PLANT.window)
+    return subject

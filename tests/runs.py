@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from orin_gov._sampler import Samples
+from orin_gov.measured import MeasuredStep
 from orin_gov.phases import BACKWARD, DATA, FORWARD, OPTIMIZER
 from orin_gov.record.writer import RunWriter
 from orin_gov.tally import EpochRecord, Tally
-from orin_gov.windows import MeasuredStep
 from orin_gov.workload.tracker import Span, Step
 
 RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0", "VDDQ_VDD2_1V8AO")

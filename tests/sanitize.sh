@@ -24,7 +24,7 @@ if [ "$how" = sanitizers ]; then
   export LD_PRELOAD
   "$python" "$repository/tests/extension_uses.py"
   "$python" -m pytest -p no:cacheprovider -c "$repository/pyproject.toml" \
-    -k "not unbound_driver" "$repository"/tests/unit/test_{phase_ring,sampler,actuator}.py "$@"
+    -k "not unbound_driver" "$repository"/tests/unit/test_{phase_ring,sampler,actuator}*.py "$@"
 else
   log=$dest/valgrind.txt
   valgrind --log-file="$log" --num-callers=30 "$python" "$repository/tests/extension_uses.py"

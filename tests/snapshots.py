@@ -50,6 +50,9 @@ MOMENT = Snapshot(
     windows_governed=4,
     windows_baseline=2,
     max_slowdown=0.1,
+    steps_planned=None,
+    deadline_s=None,
+    energy_budget_j=None,
     sensors=SensorState(199.7, 1000, 470, 1, 0, 3, 0),
 )
 

@@ -63,10 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Sweep, sum up and draw; return the exit code."""
     from orin_gov.caller import as_caller, find_caller
     from orin_gov.characterization import Characterization, sweep_jobs, sweep_script
+    from orin_gov.epoch import parse_epoch
     from orin_gov.errors import OrinGovError, UsageError
     from orin_gov.record.characterization import best, curves, read_measurements
     from orin_gov.view.progress import working
-    from orin_gov.windows import parse_epoch
 
     if bool(arguments.workload) == bool(arguments.target):
         raise UsageError("name a script to characterize, or a --workload, and not both")

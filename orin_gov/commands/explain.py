@@ -57,6 +57,7 @@ def _explain_run(path: Path, as_json: bool) -> None:
     from orin_gov.errors import RunDirectoryError
     from orin_gov.record.run import is_characterization, read_run, strange_records
     from orin_gov.view.lines import printable
+    from orin_gov.view.plan import plan_lines, plan_words
 
     if is_characterization(path):
         raise RunDirectoryError(
@@ -73,10 +74,21 @@ def _explain_run(path: Path, as_json: bool) -> None:
     known = run.manifest
     where = f"{known.get('board', 'an unknown board')}, {known.get('started', 'undated')}"
     print(printable(f"{run.name} on {where}"))
+    simulated = " (simulated)" if known.get("virtual") else ""
+    told: tuple[Any, Any] = ((), None)  # the last path that was told, and in which epoch
     with strange_records(path):
+        if (objective := known.get("objective") or {}).get("steps"):
+            print(printable(f"plan: {plan_words(objective)}"))
+            for label, words in plan_lines(run.summary or {}):
+                print(printable(f"  {label} {words}"))
         for epoch in run.decisions:
-            print(printable(f"\nepoch {epoch['epoch']}: {_measured_words(epoch['measured'])}"))
-            print(printable(f"  {_decided_words(epoch['decision'])}"))
+            number, decision = epoch["epoch"], epoch["decision"]
+            measured = f"{_measured_words(epoch['measured'])}{simulated}"
+            because = _because(decision.get("path"), *told)
+            print(printable(f"\nepoch {number}: {measured}"))
+            print(printable(f"  {_decided_words(decision)}{because}"))
+            if decision.get("path") and decision["path"] != told[0]:
+                told = decision["path"], number
     for note in run.notes:
         print(printable(f"{path}: {note}"), file=sys.stderr)
 
@@ -85,20 +97,19 @@ def _measured_words(measured: dict[str, Any]) -> str:
     from orin_gov.view.lines import megahertz
 
     at = (
-        "the board's own governor"
+        "under the board's own governor"
         if measured.get("target_hz") is None
-        else megahertz(measured.get("target_hz"))
+        else f"at {megahertz(measured.get('target_hz'))}"
     )
     words = (
-        f"{measured['steps']} steps in {measured['duration_s']:.2f} s under {at} "
-        f"({measured['state']})"
+        f"{measured['steps']} steps in {measured['duration_s']:.2f} s {at} ({measured['state']})"
     )
     if measured.get("energy_j") is not None:
         words += f", {measured['energy_j']:.1f} J"
     if measured.get("slowdown") is not None and measured.get("saving") is not None:
         words += (
             f"; {-measured['saving']:+.1%} energy and {measured['slowdown']:+.1%} time "
-            f"per {measured['unit']}"
+            f"per {measured['unit']} against the baseline"
         )
     return words
 
@@ -107,9 +118,17 @@ def _decided_words(decision: dict[str, Any]) -> str:
     from orin_gov.view.lines import megahertz
 
     to = (
-        "the board's own governor"
+        "under the board's own governor"
         if decision.get("target_hz") is None
-        else megahertz(decision.get("target_hz"))
+        else f"at {megahertz(decision.get('target_hz'))}"
     )
-    because = f", because {' and '.join(decision['path'])}" if decision.get("path") else ""
-    return f"-> {decision['state']} at {to}: {decision['reason']}{because}"
+    return f"-> {decision['state']} {to}: {decision['reason']}"
+
+
+def _because(path: list[str] | None, before: Any, epoch: Any) -> str:
+    """Return the tree's path in words; one that was told `before`, at `epoch`, is not told again."""
+    if not path:
+        return ""
+    if path == before:
+        return f"; the tree's path is that of epoch {epoch}"
+    return f"; the tree's path: {' and '.join(path)}"

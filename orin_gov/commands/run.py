@@ -121,9 +121,9 @@ def _add_manner(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the target; return its exit code."""
     from orin_gov.caller import as_caller, find_caller
+    from orin_gov.epoch import parse_epoch
     from orin_gov.settings import Settings
     from orin_gov.supervisor import supervise
-    from orin_gov.windows import parse_epoch
     from orin_gov.workload.launch import launch, resolve_target
     from orin_gov.workload.ring import make_ring
 

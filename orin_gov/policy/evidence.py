@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 
 from orin_gov.policy.answer import Answer
 from orin_gov.policy.belief import STEADY_WALK, Belief, Scatter, log_ratio
+from orin_gov.policy.decision import LEAST_NOISE, Outcome
+from orin_gov.policy.objective import Objective
+from orin_gov.policy.promise import SURE
 from orin_gov.policy.reference import Reference, relative_error, samples_of
 from orin_gov.policy.tree import Leaf, Policy
 from orin_gov.policy.window import Window
@@ -131,6 +134,20 @@ class Evidence:
             log_ratio(self.reference.relative_time(window)),
             error_j,
             self._scatter_s.of(window.steps),
+        )
+
+    def outcome(self, window: Window, objective: Objective) -> Outcome:
+        """Compare a window with the board's own governor as it is now."""
+        ratios = self.ratios(window)
+        moved_j, moved_s = (0.0, 0.0) if self.belief is None else self.belief.machine
+        energy = None if ratios.energy is None else math.exp(ratios.energy - moved_j)
+        time = None if ratios.time is None else math.exp(ratios.time - moved_s)
+        value = objective.combine(time, energy)
+        return Outcome(
+            slowdown=None if time is None else time - 1,
+            saving=None if energy is None else 1 - energy,
+            gain=None if value is None else 1 - value,
+            margin=max(LEAST_NOISE, SURE * ratios.time_error),
         )
 
     def look_error(self, steps: int) -> float:

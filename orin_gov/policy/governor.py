@@ -5,20 +5,19 @@ Baseline -> Decide -> Verify -> Refine -> Hold -> (Baseline now and then, Decide
                          +-> Fallback for a while, when a promise is missed twice
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from orin_gov.policy.answer import Answer, answer_at_clocks
 from orin_gov.policy.asking import Asking
-from orin_gov.policy.decision import LEAST_NOISE, Decision, Outcome, State
+from orin_gov.policy.choosing import Choosing
+from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.fallback import Fallback
 from orin_gov.policy.objective import TIME_EXPONENT, Objective
 from orin_gov.policy.outlook import Outlook
 from orin_gov.policy.plan import Plan
 from orin_gov.policy.power_cap import PowerCap
-from orin_gov.policy.promise import SURE, broken, over_cap
+from orin_gov.policy.promise import over_cap
 from orin_gov.policy.saving import Expected
 from orin_gov.policy.sound import sound
 from orin_gov.policy.tree import Leaf, Policy
@@ -30,9 +29,6 @@ BASELINE_WINDOWS = 2
 
 DOUBT = 0.03
 """How far, then, every operating point may have moved (standard deviation, relative)."""
-
-LOOKS_IN_A_ROW, LOOKS_AFTER_DRIFT = 5, 1
-"""After so many looks a while is spent where it is best as far as known."""
 
 
 class Governor:
@@ -55,7 +51,6 @@ class Governor:
     ) -> None:
         self._policy, self._objective, self._advise = policy, objective, advise
         self._cap, self._plan = PowerCap(), Plan(objective)
-        self._planned = self._cap.planned(objective)
         self._table = self._points = tuple(points_hz)
         self._top_hz = top_hz or self._points[-1]
         self._share = baseline_share
@@ -113,27 +108,18 @@ class Governor:
 
     def outcome(self, window: Window) -> Outcome:
         """Compare `window` with the board's own governor as it is now."""
-        ratios = self._evidence.ratios(sound(window))
-        belief = self._evidence.belief
-        moved_j, moved_s = (0.0, 0.0) if belief is None else belief.machine
-        energy = None if ratios.energy is None else math.exp(ratios.energy - moved_j)
-        time = None if ratios.time is None else math.exp(ratios.time - moved_s)
-        value = self._objective.combine(time, energy)
-        return Outcome(
-            slowdown=None if time is None else time - 1,
-            saving=None if energy is None else 1 - energy,
-            gain=None if value is None else 1 - value,
-            margin=max(LEAST_NOISE, SURE * ratios.time_error),
-        )
+        return self._evidence.outcome(sound(window), self._objective)
 
     def _begin(self, before: Evidence | None = None) -> None:
         self._evidence = Evidence(self._lesson, before)
         self._outlook = Outlook(self._evidence, self._table, self._points)
         self._asking = Asking(self._policy, self._top_hz, self._objective.max_slowdown)
-        self._doubts = False
         self._upkeep = Upkeep(self._share)
+        is_first = self._lesson is None
+        aims = self._objective, self._cap, self._plan
+        self._choosing = Choosing(*aims, self._outlook, self._asking, self._upkeep, is_first)
         self._other: tuple[Window, int] | None = None
-        self._surprises = self._looks = self._in_vain = 0
+        self._surprises = 0
 
     def _learn(self) -> None:
         if self._evidence.belief is not None:
@@ -144,16 +130,14 @@ class Governor:
         if before is None:
             self._learn()
         self._begin(before)
-        if self._lesson is not None:  # what is known leaves less to be found than at the start
-            self._baseline_windows, self._looks = 1, LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
+        if self._lesson is not None:
+            self._baseline_windows = 1
+            self._choosing.look_less()
         return Decision(State.BASELINE, None, f"{told}; measuring the board's own governor anew")
 
     def _next(self, window: Window) -> Decision:
         if self._state is State.FALLBACK:
-            told = self._fallback.sit_out()
-            if told is not None:
-                return Decision(State.FALLBACK, None, told)
-            return self._start_over("trying again")
+            return self._fallback.sit_out() or self._start_over("trying again")
         if self._state is State.WARMUP:
             return Decision(State.BASELINE, None, "warm; measuring the board's own governor")
         if not window.work or not window.duration_s > 0:
@@ -165,24 +149,18 @@ class Governor:
             return self._with_other_work(window)
         if self._objective.value(window) is None and not self._advise:
             again = self._once_more(window.target_hz, "energy was not measured")
-            return self._missed("energy was not measured") or again
+            return self._fallback.missed("energy was not measured") or again
         if self._evidence.belief is None:
             return self._after_baseline(window)
         if self._advise:
             self._expect(self._asking.ask(window))
-            return self._advice()
+            return self._choosing.advice()
         return self._after(window)
 
     def _once_more(self, target_hz: int | None, told: str) -> Decision:
         """Measure at the same operating point again."""
         governed = self._state is not State.BASELINE and target_hz in self._points
         return Decision(self._state, target_hz if governed else None, f"{told}; once more")
-
-    def _missed(self, told: str) -> Decision | None:
-        """Count a miss; return the fallback where it is one too many."""
-        if not self._fallback.missed():
-            return None
-        return Decision(State.FALLBACK, None, f"{told}; missed twice, falling back")
 
     def _after_baseline(self, window: Window) -> Decision:
         self._fallback.kept()
@@ -195,7 +173,7 @@ class Governor:
         if self._other is not None and not self._evidence.is_other_work(self._other[0]):
             self._evidence.observe(*self._other)
         self._other = None
-        return self._advice() if self._advise else self._choose(window, "the tree")
+        return self._choosing.advice() if self._advise else self._choose("the tree")
 
     def _expect(self, leaf: Leaf) -> None:
         """Expect what the leaf says."""
@@ -212,16 +190,11 @@ class Governor:
             return self._after_baseline(window)
         return decision
 
-    def _advice(self) -> Decision:
-        return self._decision(State.ADVISE, self._best(), "what it would do")
-
     def _after(self, window: Window) -> Decision:
         """Take a window in, and go on from what is believed then."""
         target = window.target_hz
         if target is not None and target not in self._points:
-            return self._decision(
-                State.VERIFY, self._best(), "another operating point was measured"
-            )
+            return self._choosing.go_to_best(State.VERIFY, "another operating point was measured")
         point = None if target is None else self._table.index(target)
         known = point is None or point in self._evidence.measured
         off = self._evidence.observe(window, point)
@@ -233,26 +206,20 @@ class Governor:
             return self._surprised(window) if known else self._look_again(point, off)
         if self._state is State.HOLD and self._asking.leads_elsewhere(window):
             self._expect(self._asking.ask(window))
-            return self._choose(window, "the tree leads elsewhere now")
+            return self._choose("the tree leads elsewhere now")
         if point is not None and self._objective.over_power(window):
             lowest = target == self._points[0]
-            return self._choose(window, over_cap(self._objective, lowest, window))
+            return self._choose(over_cap(self._objective, lowest, window))
         if point is not None and self._state is not State.REFINE:
-            if told := self._broken(point):
-                if missed := self._missed(told):
+            if told := self._choosing.broken(point):
+                if missed := self._fallback.missed(told):
                     return missed
                 if self._outlook.holds:
                     return Decision(State.BASELINE, None, f"{told}; is it the machine?")
-                return self._choose(window, told)
+                return self._choose(told)
             self._fallback.kept()
             self._surprises = 0 if self._state is State.HOLD else self._surprises
-        return self._choose(window, None)
-
-    def _broken(self, place: int) -> str | None:
-        belief = self._evidence.belief
-        # What a plan asks for is no promise to the user; that it asks for something else counts.
-        promised = replace(self._planned, max_slowdown=self._objective.max_slowdown)
-        return None if belief is None else broken(belief, promised, place)
+        return self._choose(None)
 
     def _surprised(self, window: Window) -> Decision:
         """What is measured at a known point no longer fits: look at the baseline, or start over."""
@@ -261,7 +228,7 @@ class Governor:
             decision = self._start_over("the job has changed")
             return self._after_baseline(window) if window.target_hz is None else decision
         self._evidence.doubt(DOUBT)
-        self._looks = LOOKS_IN_A_ROW - LOOKS_AFTER_DRIFT
+        self._choosing.look_less()
         return Decision(State.BASELINE, None, "this window does not fit the others; a baseline")
 
     def _look_again(self, point: int | None, off: float) -> Decision:
@@ -273,54 +240,8 @@ class Governor:
         assert self._evidence.belief is not None
         self._evidence.belief.widen_at(point, off)
         self._upkeep.demand(self._evidence.reference.windows[-1])
-        self._doubts = True
+        self._choosing.doubts = True
         return self._once_more(self._table[point], "far from what was expected")
 
-    def _choose(self, window: Window, told: str | None) -> Decision:
-        """Return the next decision from what is believed."""
-        best = self._best()
-        usual = self._evidence.reference.windows[-1]
-        if self._upkeep.is_due(usual) and (self._state is State.HOLD or self._doubts):
-            self._doubts = False
-            return Decision(State.BASELINE, None, "a baseline window, to compare with")
-        if best is not None and best not in self._outlook.measured:
-            self._looks += 1
-            return self._decision(State.VERIFY, best, told or "expected to be better")
-        look = self._look(best, usual.steps)
-        # As many looks as there are points, and still the same is held: more would go round.
-        if look is not None and self._looks < LOOKS_IN_A_ROW and self._in_vain < len(self._points):
-            self._looks += 1
-            self._in_vain += 1
-            return self._decision(State.REFINE, look, "worth a look")
-        self._looks = 0
-        if self._outlook.hold(best):
-            self._in_vain = 0
-        return self._decision(State.HOLD, best, told or "within budget")
-
-    def _best(self) -> int | None:
-        """Return the best point as planned now."""
-        self._planned = self._plan.planned(self._cap.planned(self._objective), self._evidence)
-        return self._outlook.best(self._planned)
-
-    def _look(self, best: int | None, steps: int) -> int | None:
-        return self._outlook.look(self._planned, best, steps, self._lesson is None)
-
-    def _decision(self, state: State, point: int | None, told: str) -> Decision:
-        """Return the decision for an operating point, with what is expected of it."""
-        if point is None:
-            kept = (
-                "no operating point within the constraints is better than the board's own governor"
-            )
-            told, notice = self._plan.told(kept)
-            return Decision(state, None, told, self._asking.path, notice=notice)
-        belief = self._outlook.belief
-        told, notice = self._plan.told(told)
-        return Decision(
-            state,
-            self._points[point],
-            told,
-            self._asking.path,
-            -math.expm1(belief.answer.energy[point]),
-            math.expm1(belief.answer.time[point]),
-            notice,
-        )
+    def _choose(self, told: str | None) -> Decision:
+        return self._choosing.choose(told, self._state is State.HOLD)

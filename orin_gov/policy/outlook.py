@@ -19,7 +19,7 @@ class Outlook:
     def __init__(
         self, evidence: Evidence, table_hz: Sequence[int], points_hz: Sequence[int]
     ) -> None:
-        self.evidence = evidence
+        self.evidence, self.points_hz = evidence, points_hz
         self._places = [table_hz.index(hz) for hz in points_hz]
         self._sees_all = len(points_hz) == len(table_hz)
         self._held: int | None = None

@@ -39,7 +39,7 @@ class Pace:
         if progress is None:
             return
         self.last = progress
-        if before is None or self._first is None:
+        if before is None or not before.steps:  # imports may take several windows
             self._first = progress
             return
         self.longest_pause_s = max(self.longest_pause_s, _pause_s(before, progress))

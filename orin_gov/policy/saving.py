@@ -21,7 +21,9 @@ TWO_RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV")
 """What published fine-tuning energies count; on an AGX Orin these two rails exist."""
 
 DRAWS = 400
-DRAWN_AT_ONCE = 200_000
+DRAWN_AT_ONCE = 20_000
+"""So many numbers take 0.3 MB, however many windows there are."""
+
 LEAST_WINDOWS = 2
 """Fewer windows on a side do not tell how they scatter."""
 
@@ -211,19 +213,23 @@ def _half_width(own: Floats, weights: Floats, off: Floats, shares: Floats) -> fl
     rng = np.random.default_rng(0)
     steps = np.diff(own) / math.sqrt(2)
     steps = np.concatenate([steps, -steps])
-    drawn = steps[rng.integers(len(steps), size=(DRAWS, len(own)))] @ weights
     pairs, n = len(steps) // 2, len(off)
-    at_once = max(1, DRAWN_AT_ONCE // n)
-    blocks = [min(at_once, DRAWS - done) for done in range(0, DRAWS, at_once)]
-    others = np.concatenate([off[rng.integers(n, size=(rows, n))] @ shares for rows in blocks])
-    baseline = float((drawn**2).mean())
-    governed = n / (n - 1) * float((others**2).mean())
+    baseline = float((_draw(rng, steps, weights) ** 2).mean())
+    governed = n / (n - 1) * float((_draw(rng, off, shares) ** 2).mean())
     variance, own_freedom = baseline + governed, 2 * pairs**2 / (3 * pairs - 1)
     if variance <= 0.0:
         return 0.0
     welch = variance**2 / (baseline**2 / own_freedom + governed**2 / (n - 1))
     # Where both sides are few Welch's freedom is too much, by simulation: halfway to the smaller.
     return t_quantile(math.sqrt(welch * own_freedom)) * math.sqrt(variance)
+
+
+def _draw(rng: np.random.Generator, values: Floats, weights: Floats) -> Floats:
+    """Return weighted means of values drawn anew, each time as many as there are weights, [DRAWS]."""
+    at_once = max(1, DRAWN_AT_ONCE // len(weights))
+    blocks = [min(at_once, DRAWS - done) for done in range(0, DRAWS, at_once)]
+    drawn = (rng.integers(len(values), size=(rows, len(weights))) for rows in blocks)
+    return np.concatenate([values[each] @ weights for each in drawn])
 
 
 def t_quantile(freedom: float) -> float:

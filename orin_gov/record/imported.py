@@ -10,9 +10,9 @@ from orin_gov import __version__
 from orin_gov.board.modules import MODULE_NAMES
 from orin_gov.energy import Floats
 from orin_gov.errors import RunDirectoryError
+from orin_gov.measured import known
 from orin_gov.record.tegrastats import Log
 from orin_gov.record.writer import RunWriter, create_run_directory
-from orin_gov.windows import known
 
 LONGEST_GAP = 3.0
 """Lines further apart than so many usual distances are not joined by a line."""

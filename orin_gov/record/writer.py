@@ -22,9 +22,9 @@ from orin_gov._sampler import Samples
 from orin_gov.counts import Counts
 from orin_gov.energy import LONGEST_HOLE, Floats
 from orin_gov.errors import RunDirectoryError
+from orin_gov.measured import MeasuredStep, known
 from orin_gov.phases import PHASES
 from orin_gov.record.stream import Stream
-from orin_gov.windows import MeasuredStep, known
 
 VERSION = 1
 GRID_NS = 50_000_000

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from orin_gov.policy.saving import LEAST_WINDOWS
 from orin_gov.record.run import Run
-from orin_gov.view.lines import megahertz
+from orin_gov.view.lines import UNTOLD, is_untold, megahertz
 from orin_gov.view.plan import plan_words
 
 Fact = tuple[str, str]
@@ -58,6 +59,8 @@ def headline(figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         interval = (
             f"95 %: {found['low']:+.1%} to {found['high']:+.1%}" if found else _too_few(figures)
         )
+        if found and is_untold(found):
+            interval += UNTOLD
         budget = figures.get("max_slowdown")
         if label == "Time" and budget is not None:
             interval += f"; budget {budget:+.0%}"
@@ -81,9 +84,9 @@ def _too_few(figures: Mapping[str, Any]) -> str:
     governed, baseline = figures.get("windows_governed"), figures.get("windows_baseline")
     if governed is None or baseline is None:
         return "nothing was governed"
-    if min(governed, baseline) >= 2:
-        return "not measured in every window that would be compared"
-    return f"it takes 2 windows each; governed {governed}, baseline {baseline}"
+    if min(governed, baseline) >= LEAST_WINDOWS:
+        return "not measured in enough of the windows that would be compared"
+    return f"it takes {LEAST_WINDOWS} windows each; governed {governed}, baseline {baseline}"
 
 
 def origin(run: Run) -> Fact | None:

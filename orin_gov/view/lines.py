@@ -13,13 +13,14 @@ from rich.text import Text
 from orin_gov.board.probe import Board
 from orin_gov.policy.decision import Decision
 from orin_gov.policy.objective import Objective
-from orin_gov.view.plan import plan_lines
+from orin_gov.view.plan import plan_lines, plan_words
 
 if TYPE_CHECKING:
     from orin_gov.tally import EpochRecord
 
 NAME = "orin-gov"
 LABEL_WIDTH = 10
+UNTOLD = "; may be none: the interval holds 0, a longer run narrows it"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -76,7 +77,8 @@ def print_start(name: str, board: Board, governing: bool, objective: Objective) 
     doing = f"governing for {objective.name}, at most {objective.max_slowdown:.0%} slower"
     if not governing:
         doing = "measuring only, nothing is written"
-    _say(f"{name} on {board.identity.title}; {doing}")
+    plan = f"; {plan_words(vars(objective))}" if objective.steps else ""
+    _say(f"{name} on {board.identity.title}; {doing}{plan}")
 
 
 def print_epoch(record: "EpochRecord") -> None:
@@ -178,14 +180,23 @@ def _change_words(summary: Mapping[str, Any], key: str, virtual: str) -> str:
     counts = (
         f"{summary['windows_governed']} governed, {summary['windows_baseline']} baseline windows"
     )
+    if found is None:
+        why = summary.get("why_no_saving") or "the time or the work of too many windows is missing"
+        counts, words = why, "no comparison: {}"
+    else:
+        words = (
+            f"{found['value']:+.1%} per {summary['unit']} "
+            f"(95 %: {found['low']:+.1%} to {found['high']:+.1%}; {{}}){virtual}"
+        )
+        words += UNTOLD if is_untold(found) else ""
     if disturbed := summary.get("windows_disturbed"):
         counts += f", {disturbed} left out for heat or over-current"
-    if found is None:
-        return f"no comparison: it takes 2 windows each, there were {counts}"
-    return (
-        f"{found['value']:+.1%} per {summary['unit']} "
-        f"(95 %: {found['low']:+.1%} to {found['high']:+.1%}; {counts}){virtual}"
-    )
+    return words.format(counts)
+
+
+def is_untold(found: Mapping[str, float]) -> bool:
+    """Tell whether a change may as well be none: 0 lies within its interval."""
+    return found["low"] <= 0.0 <= found["high"]
 
 
 def _interval_words(found: Mapping[str, float] | None) -> str:

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from orin_gov.view.bars import ladder, phase_bar
 from orin_gov.view.lines import megahertz
+from orin_gov.view.plan import standing
 from orin_gov.view.state import RailState, Snapshot
 
 LABEL_WIDTH = 9
@@ -28,7 +29,8 @@ def rows(snapshot: Snapshot, width: int, height: int) -> list[Text]:
     """Return at most `height` rows of at most `width` columns, the most wanted ones, in order."""
     if width < 1:
         return []
-    roomy = snapshot.rails and height >= len(ROWS) + len(snapshot.rails) - 1
+    others = len(ROWS) - (1 if snapshot.steps_planned is not None else 2)
+    roomy = snapshot.rails and height >= others + len(snapshot.rails)
     made: list[tuple[int, Text]] = []
     for rank, row in ROWS:
         if row is _rails_in_short and roomy:
@@ -70,6 +72,13 @@ def _script(snapshot: Snapshot, width: int) -> Text:
     if snapshot.remaining_s is not None:
         words.append(f"ETA {clock_time(snapshot.remaining_s)} by its own bar")
     return _labelled("script", "  ".join(words), width=width)
+
+
+def _plan(snapshot: Snapshot, width: int) -> Text:
+    parts = [(words, "bold red" if misses else "") for words, misses in standing(snapshot)]
+    if not parts:
+        return Text()
+    return _labelled("plan", Text("; ").join(Text(*part) for part in parts), width=width)
 
 
 def _clock(snapshot: Snapshot, width: int) -> Text:
@@ -187,6 +196,7 @@ def _sensors(snapshot: Snapshot, width: int) -> Text:
 ROWS: tuple[tuple[int, Row], ...] = (
     (1, _title),
     (3, _script),
+    (3, _plan),
     (2, _clock),
     (9, _limits),
     (4, _power),

@@ -6,7 +6,7 @@ from typing import Any
 
 from orin_gov.errors import RunDirectoryError
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class Snapshot:
     """Everything the view draws. Missing is None; shares are of 1; `t_ns` is CLOCK_MONOTONIC.
 
     `pid` and `started_s` (since the boot) name the supervisor. The clock's
-    `floor_hz` and `cap_hz` are the board's own limits, not what is written while governing.
+    `floor_hz` and `cap_hz` are the board's own limits, not what is written while governing. A job of
+    so many `steps_planned` is to end `deadline_s` after its start, and to take no more energy than
+    `energy_budget_j`; None where nothing of the kind is asked for.
     """
 
     pid: int
@@ -81,6 +83,9 @@ class Snapshot:
     windows_governed: int
     windows_baseline: int
     max_slowdown: float
+    steps_planned: int | None
+    deadline_s: float | None
+    energy_budget_j: float | None
     sensors: SensorState
 
     def as_json(self) -> dict[str, Any]:

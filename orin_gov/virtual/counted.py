@@ -13,7 +13,8 @@ from orin_gov.counts import Counts
 from orin_gov.energy import PERCENTILES
 from orin_gov.policy.window import Surroundings
 from orin_gov.virtual.operations import Kernels
-from orin_gov.virtual.plant import BoardModel, PhaseLaw, overlap
+from orin_gov.virtual.phase_law import PhaseLaw, overlap
+from orin_gov.virtual.plant import BoardModel
 from orin_gov.virtual.rates import Rates, load_rates
 
 Floats = npt.NDArray[np.float64]

@@ -13,7 +13,8 @@ import numpy as np
 
 from orin_gov.policy.window import Window
 from orin_gov.virtual.counted import counts_of_laws, power_range_w, surroundings_of
-from orin_gov.virtual.plant import BoardModel, PhaseLaw
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BoardModel
 from orin_gov.virtual.podgov import POLLING_NS, Podgov
 
 _SETTLE_S = 2.0

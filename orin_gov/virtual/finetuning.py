@@ -17,7 +17,8 @@ from orin_gov.virtual.architecture import Architecture, load_architecture
 from orin_gov.virtual.counted import counts_of_kernels
 from orin_gov.virtual.job import Job, Pause, StepKind
 from orin_gov.virtual.operations import Kernels, Recipe
-from orin_gov.virtual.plant import BoardModel, PhaseLaw
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BoardModel
 from orin_gov.virtual.rates import TRAINING, Rates, load_rates
 
 Floats = npt.NDArray[np.float64]

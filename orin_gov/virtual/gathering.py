@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from orin_gov.epoch import Epoch
 from orin_gov.policy.reference import relative_error
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.virtual.counted import power_range_w
 from orin_gov.virtual.job import StepKind
-from orin_gov.windows import Epoch
 
 Floats = npt.NDArray[np.float64]
 

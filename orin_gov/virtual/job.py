@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orin_gov.counts import Counts
-from orin_gov.virtual.plant import PhaseLaw
+from orin_gov.virtual.phase_law import PhaseLaw
 
 Draw = Callable[[np.random.Generator, int], npt.NDArray[np.int64]]
 

@@ -27,50 +27,10 @@ from typing import Any
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
 from orin_gov.virtual.board_file import Constants, PowerMode, Rail, read_board_file
+from orin_gov.virtual.phase_law import PhaseLaw, overlap
 
 BOARDS = ("agx-orin-64gb", "agx-orin-32gb", "orin-nx-16gb", "orin-nx-8gb", "orin-nano-8gb")
 """The names of the virtual boards; the first one is the measured one."""
-
-
-@dataclass(frozen=True)
-class PhaseLaw:
-    """How one phase answers to the clocks.
-
-    `floor`, `compute` and `memory` are times at the top clocks with the whole GPU on, in seconds or
-    in any one unit: what the host takes, what scales with the GPU's clock, and what scales with the
-    memory's. `dynamic_w` and `memory_w` are watts at that rate of work, the first of them at the
-    lowest voltage. `cores` is how many CPU cores are busy. `sharpness` is the p of the overlap: 16
-    for a loop of equal steps (measured), lower for a mix of steps, whose corners differ (assumed).
-    """
-
-    floor: float
-    compute: float
-    dynamic_w: float
-    memory: float = 0.0
-    memory_w: float = 0.0
-    cores: float = 1.0
-    sharpness: float = 4.0
-
-    @classmethod
-    def of_work(
-        cls,
-        host_s: float,
-        compute_s: float,
-        memory_s: float,
-        core_j: float,
-        memory_j: float,
-        cores: float = 1.0,
-        sharpness: float = 4.0,
-    ) -> "PhaseLaw":
-        """The law of a phase from its times at the top clocks (s) and its energies (J).
-
-        `core_j` is the GPU's switching energy at the lowest voltage, `memory_j` that of DRAM, its
-        controller and the fabric.
-        """
-        time_s = overlap(host_s, compute_s + memory_s, sharpness)
-        return cls(
-            host_s, compute_s, core_j / time_s, memory_s, memory_j / time_s, cores, sharpness
-        )
 
 
 @dataclass(frozen=True)
@@ -243,15 +203,6 @@ class BoardModel:
         """gpu(f) of the module's docstring, in the unit of the law."""
         memory = law.memory * self.constants.emc_top_hz / (emc_hz or self.emc_hz)
         return memory + law.compute * self.top_hz / frequency_hz / self.tpc_share
-
-
-def overlap(one: float, other: float, sharpness: float) -> float:
-    """How long two things take that run side by side: their p-norm (>= the longer one)."""
-    longer = max(one, other)
-    if longer <= 0.0:
-        return 0.0
-    share = min(one, other) / longer
-    return float(longer * (1.0 + share**sharpness) ** (1.0 / sharpness))
 
 
 def quantised(value: float, quantum: int) -> int:

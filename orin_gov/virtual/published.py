@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from orin_gov.virtual.board_file import read_board_file
-from orin_gov.virtual.plant import PhaseLaw
+from orin_gov.virtual.phase_law import PhaseLaw
 
 DECODE_SHARPNESS = 20.0
 """The overlap in a loop of equal steps. Derived: 16 to 24 fit the decode times, 8 and less do not."""

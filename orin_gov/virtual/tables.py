@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from orin_gov.virtual.job import Job
-from orin_gov.virtual.plant import BoardModel, PhaseLaw
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BoardModel
 
 Floats = npt.NDArray[np.float64]
 

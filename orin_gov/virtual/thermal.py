@@ -6,7 +6,8 @@ The die warms over the heat sink by `junction_k_per_w` for each watt, the sink o
 
 from math import exp
 
-from orin_gov.virtual.plant import BoardModel, PhaseLaw
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BoardModel
 
 
 class ThermalState:

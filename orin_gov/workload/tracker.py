@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,7 @@ class Step:
         """When its last span ended."""
         return self.spans[-1].end_ns
 
-    @property
+    @cached_property
     def duration_s(self) -> float:
         """Seconds spent in its spans."""
         return sum(span.end_ns - span.begin_ns for span in self.spans) * 1e-9

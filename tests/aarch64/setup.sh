@@ -18,7 +18,7 @@ if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
     echo "missing packages; install them with: sudo ${install[*]}" >&2
     exit 1
   fi
-  { apt-get update -q && "${install[@]}"; } >/dev/null
+  { apt-get update -q && "${install[@]}" -o DPkg::Lock::Timeout=600; } >/dev/null
 fi
 wheels() { # DEST-FOLDER PIP-ARGUMENTS...
   "$python" -m pip install -q --target "$1" --only-binary=:all: --implementation cp \

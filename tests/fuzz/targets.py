@@ -30,12 +30,14 @@ from orin_gov.board.probe import open_board
 from orin_gov.board.throttling import Throttling
 from orin_gov.commands import main
 from orin_gov.energy import EnergyTimeline
+from orin_gov.epoch import Epoch
 from orin_gov.errors import OrinGovError
+from orin_gov.measured import measure_step
 from orin_gov.policy.features import FEATURES
 from orin_gov.policy.policy_file import dump_policy, parse_policy
 from orin_gov.policy.tree import walk
 from orin_gov.record.tegrastats import parse_log
-from orin_gov.windows import Epoch, WindowBuilder, measure_step
+from orin_gov.windows import WindowBuilder
 from orin_gov.workload.ring import make_ring
 from orin_gov.workload.tracker import MARK, StepTracker
 

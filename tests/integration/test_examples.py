@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, VIRTUAL, command
+from conftest import ROOT, VIRTUAL, command, side_by_side
+
+pytestmark = pytest.mark.timeout(400)
 
 EXAMPLES = ROOT / "examples"
 FINE_TUNING = EXAMPLES / "finetune_sst2.py"
@@ -27,10 +29,11 @@ def run_in(folder: Path, *words: object, **environment: str) -> Completed:
     return subprocess.run(
         [*map(str, words)],
         cwd=folder,
-        env=dict(os.environ, TMPDIR=str(folder), **environment),
+        # One thread of torch each: they run side by side.
+        env=dict(os.environ, TMPDIR=str(folder), OMP_NUM_THREADS="1", **environment),
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
     )
 
 
@@ -40,18 +43,30 @@ def start(tmp_path: Path) -> Start:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Completed:
-    """One short fine-tuning without a governor; it may neither ask a hub nor leave a file."""
-    folder = tmp_path_factory.mktemp("plain")
+def fine_tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Completed, Completed]:
+    """One short fine-tuning without a governor, and one with it.
+
+    Without one it may neither ask a hub nor leave a file.
+    """
+    alone, other = tmp_path_factory.mktemp("plain"), tmp_path_factory.mktemp("governed")
+    words = [FINE_TUNING, *SMALL]
     with socket.create_server(("127.0.0.1", 0)) as hub:
         hub.setblocking(False)
         endpoint = f"http://127.0.0.1:{hub.getsockname()[1]}"
-        run = run_in(folder, sys.executable, FINE_TUNING, *SMALL, HF_ENDPOINT=endpoint)
+        plain, governed = side_by_side(
+            lambda: run_in(alone, sys.executable, *words, HF_ENDPOINT=endpoint),
+            lambda: run_in(other, *command("run", "--board", VIRTUAL, *words)),
+        )
         with pytest.raises(BlockingIOError):
             hub.accept()
-    assert run.returncode == 0, run.stderr
-    assert [path for path in folder.rglob("*") if path.is_file()] == []
-    return run
+    assert plain.returncode == 0, plain.stderr
+    assert [path for path in alone.rglob("*") if path.is_file()] == []
+    return plain, governed
+
+
+@pytest.fixture
+def plain(fine_tuned: tuple[Completed, Completed]) -> Completed:
+    return fine_tuned[0]
 
 
 def losses(output: str) -> list[str]:
@@ -73,16 +88,15 @@ def test_fine_tuning_prints_losses_to_the_last_digit_and_its_figures(plain: Comp
     assert 0.5 <= figures(plain.stdout)["majority_share"] <= 1.0
 
 
-def test_a_governed_fine_tuning_prints_the_very_same_losses(plain: Completed, start: Start) -> None:
-    governed = start(*command("run", "--board", VIRTUAL, FINE_TUNING), *SMALL)
+def test_a_governed_fine_tuning_prints_the_very_same_losses(
+    fine_tuned: tuple[Completed, Completed],
+) -> None:
+    plain, governed = fine_tuned
     assert governed.returncode == 0, governed.stderr
     assert governed.stdout == plain.stdout
 
 
-def test_the_fine_tuning_sentences_are_clear_cut_and_held_out_ones_are_not_trained_on(
-    start: Start,
-) -> None:
-    program = """
+SENTENCES = """
 import datasets, finetune_sst2, sys
 datasets.disable_progress_bars()
 train, held_out = finetune_sst2.load_sentences(finetune_sst2.parse_arguments())
@@ -91,8 +105,25 @@ scores = {text: score for score, text in finetune_sst2.read_reviews(finetune_sst
 print(all((scores[row["text"]] >= 0.5) == (row["label"] == 1) for row in train))
 print(all(abs(scores[row["text"]]) >= 0.5 for row in held_out))
 """
-    sizes = ["--train-size", 300, "--eval-size", 100]
-    run = start(sys.executable, "-c", program, *sizes, PYTHONPATH=str(EXAMPLES))
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Completed, Completed, Path]:
+    """What SENTENCES says, the other example's run, and the folder that it ran in."""
+    folder, other = tmp_path_factory.mktemp("loop"), tmp_path_factory.mktemp("sentences")
+    words = ["-c", SENTENCES, "--train-size", 300, "--eval-size", 100]
+    loop = [EXAMPLES / "finetune_pythia_loop.py", "--steps", 16, "--batch-size", 4]
+    sentences, run = side_by_side(
+        lambda: run_in(other, sys.executable, *words, PYTHONPATH=str(EXAMPLES)),
+        lambda: run_in(folder, sys.executable, *loop, "--board", VIRTUAL),
+    )
+    return sentences, run, folder
+
+
+def test_the_fine_tuning_sentences_are_clear_cut_and_held_out_ones_are_not_trained_on(
+    others: tuple[Completed, Completed, Path],
+) -> None:
+    run, _, _ = others
     assert run.stdout.splitlines() == ["300 100 0", "True", "True"], run.stderr
 
 
@@ -111,16 +142,15 @@ def test_the_reviews_are_all_read_and_a_folder_without_them_is_said_to_be_so(
 
 
 def test_the_loop_trains_under_the_library_and_its_run_is_recorded(
-    start: Start, tmp_path: Path
+    others: tuple[Completed, Completed, Path],
 ) -> None:
-    script = EXAMPLES / "finetune_pythia_loop.py"
-    run = start(sys.executable, script, "--board", VIRTUAL, "--steps", "16", "--batch-size", "4")
+    _, run, folder = others
     assert run.returncode == 0, run.stderr
     assert len(losses(run.stdout)) == figures(run.stdout)["steps"] == 16
     # A byte drawn at random takes 8 bits; sixteen steps teach it the commonest ones.
     assert figures(run.stdout)["bits_per_byte_before"] > 7.5
     assert figures(run.stdout)["bits_per_byte_after"] < 6.0
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] != []
+    assert [path for path in folder.rglob("*") if path.is_file()] != []
 
 
 def test_make_venv_names_all_that_is_missing_in_one_line_and_installs_nothing(

@@ -31,8 +31,8 @@ MODULE_W = 12.0
 ERRNOS = (errno.EAGAIN, errno.EIO, errno.ENODATA, errno.ENODEV, errno.ETIMEDOUT, errno.EBUSY)
 
 IMPATIENT = """
-import sys, orin_gov.supervisor
-orin_gov.supervisor.STALLED_NS = 3_000_000_000
+import sys, orin_gov.governed_run
+orin_gov.governed_run.STALLED_NS = 3_000_000_000
 from orin_gov.commands import main
 sys.exit(main())
 """

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from test_leaving_as_found import AT_REST, governed, write_job
+from test_leaving_as_found import AT_REST, SLOWLY, governed, write_job
 from trees import build_tree, eventually, following, gpu_folder, is_pinned, limits, write
 
 
@@ -47,7 +47,7 @@ def test_on_heat_a_run_goes_lower_says_why_and_counts_no_such_window(tmp_path: P
 def test_a_window_with_over_current_events_is_measured_once_more(tmp_path: Path) -> None:
     root = hot_board(tmp_path / "board")
     counter = root / "sys/class/hwmon/hwmon9/oc3_event_cnt"
-    with governed(write_job(tmp_path), "--root", root) as run:
+    with governed(write_job(tmp_path), "--root", root, *SLOWLY) as run:
         assert eventually(lambda: "-> baseline" in run.told)
         counter.write_text("12\n")
         assert eventually(lambda: "over-current events: OC3 5; the window does not" in run.told)

@@ -23,6 +23,8 @@ from orin_gov.workload.ring import make_ring
 from orin_gov.workload.schedule import FIRST
 from orin_gov.workload.tracker import MARK, Step, StepTracker
 
+pytestmark = pytest.mark.timeout(400)
+
 pytest.importorskip("torch", reason="the hooks are for torch, which is not installed")
 
 SCENARIOS = '''
@@ -350,7 +352,6 @@ NAMES = (
     "copies",
     "tracing",
     "nested_tensors",
-    "losses",
 )
 
 
@@ -388,7 +389,7 @@ def run_hooked(scenario_file: Path, *names: str) -> Hooked:
     descriptor = make_ring()
     ring = PhaseRing(descriptor)
     target = resolve_target([str(scenario_file), str(report), *names], module=False)
-    assert launch(target, descriptor).wait(150) == 0
+    assert launch(target, descriptor).wait(300) == 0
     marks = np.frombuffer(ring.drain(), dtype=MARK)
     assert ring.dropped == 0
     scenarios = {}
@@ -532,9 +533,10 @@ def test_a_counted_step_whose_optimizer_fails_leaves_nothing_on(seen: dict[str, 
 
 
 def test_the_losses_and_the_randomness_are_those_without_us(scenario_file: Path) -> None:
-    seen = run_hooked(scenario_file, "losses").scenarios["losses"]
     report = scenario_file.with_name("plain.json")
-    subprocess.run([sys.executable, scenario_file, report, "losses"], check=True, timeout=150)
+    with subprocess.Popen([sys.executable, scenario_file, report, "losses"]) as alone:
+        seen = run_hooked(scenario_file, "losses").scenarios["losses"]  # beside it
+    assert alone.returncode == 0
     _, _, expected = json.loads(report.read_text())["losses"]
     assert len(expected["losses"]) == 36
     assert seen.value["losses"] == expected["losses"]

@@ -1,5 +1,6 @@
 """The integrations, each with the real package: a loop is governed, and its logs have energy."""
 
+import functools
 import importlib.util
 import json
 import os
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, VIRTUAL, command
+from conftest import ROOT, VIRTUAL, command, side_by_side
 from runs import write_run
 
 from orin_gov.record.run import read_run
 
+pytestmark = pytest.mark.timeout(400)
+
 Script = Callable[[str], Path]
+Completed = subprocess.CompletedProcess[str]
 
 
 def needs(*packages: str) -> None:
@@ -28,8 +32,8 @@ def needs(*packages: str) -> None:
         pytest.skip(f"not installed: {', '.join(missing)}")
 
 
-def run_script(path: Path, *arguments: str) -> Any:
-    """Run a script; return the JSON of its last line of output."""
+def run_script(path: Path, *arguments: str) -> Completed:
+    """Run a script beside its file."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
@@ -37,14 +41,18 @@ def run_script(path: Path, *arguments: str) -> Any:
         "HF_HUB_OFFLINE": "1",
         "MLFLOW_ALLOW_FILE_STORE": "true",
     }
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, str(path), *arguments],
         env=environment,
         cwd=path.parent,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
     )
+
+
+def told(done: Completed) -> Any:
+    """Return the JSON of the last line of what a script has printed."""
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -87,27 +95,6 @@ print(json.dumps({"history": trainer.state.log_history, "tags": seen.Tags()["sca
 """
 
 
-def test_a_hugging_face_trainer_logs_energy_and_clock(script: Script, tmp_path: Path) -> None:
-    needs("transformers", "accelerate", "tensorboard")
-    found = run_script(script(COMMON + HUGGINGFACE))
-    logged = [each for each in found["history"] if "loss" in each]
-    assert len(logged) == 3
-    assert all(each["energy_j"] > 0 and each["gpu_clock_hz"] > 1e8 for each in logged)
-    energies = [each["energy_j"] for each in logged]
-    # A machine that is busy may have read nothing new between two logs.
-    assert energies == sorted(energies)
-    assert logged[2]["step_energy_j"] >= 0
-    assert {"train/energy_j", "train/step_energy_j", "train/gpu_clock_hz"} <= set(found["tags"])
-    run = read_run(tmp_path / "run")
-    # The trainer's steps: two passes forward and backward each, one of the optimizer.
-    assert run.steps.num_rows == 12
-    assert run.steps["time_forward_s"].to_pylist()[3] > 0.09
-    assert run.steps["time_optimizer_s"].to_pylist()[3] > 0
-    assert run.manifest["objective"]["steps"] == 12
-    assert run.summary is not None
-    assert run.summary["deadline"]["met"] is True
-
-
 LIGHTNING = """
 import lightning
 from lightning.pytorch.loggers import CSVLogger
@@ -137,15 +124,53 @@ with open(glob.glob("logs/**/metrics.csv", recursive=True)[0]) as file:
 """
 
 
-def test_a_lightning_trainer_logs_energy_and_clock(script: Script, tmp_path: Path) -> None:
+Trained = dict[str, tuple[Completed, Path]]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The two that import most, each with the folder that it ran in."""
+    scripts = {"huggingface": HUGGINGFACE, "lightning": LIGHTNING}
+    paths = [tmp_path_factory.mktemp(name) / "script.py" for name in scripts]
+    for path, text in zip(paths, scripts.values(), strict=True):
+        path.write_text(COMMON + text)
+    done = side_by_side(*(functools.partial(run_script, path) for path in paths))
+    folders = [path.parent for path in paths]
+    return dict(zip(scripts, zip(done, folders, strict=True), strict=True))
+
+
+def test_a_hugging_face_trainer_logs_energy_and_clock(trained: Trained) -> None:
+    needs("transformers", "accelerate", "tensorboard")
+    done, folder = trained["huggingface"]
+    found = told(done)
+    logged = [each for each in found["history"] if "loss" in each]
+    assert len(logged) == 3
+    assert all(each["energy_j"] > 0 and each["gpu_clock_hz"] > 1e8 for each in logged)
+    energies = [each["energy_j"] for each in logged]
+    # A machine that is busy may have read nothing new between two logs.
+    assert energies == sorted(energies)
+    assert logged[2]["step_energy_j"] >= 0
+    assert {"train/energy_j", "train/step_energy_j", "train/gpu_clock_hz"} <= set(found["tags"])
+    run = read_run(folder / "run")
+    # The trainer's steps: two passes forward and backward each, one of the optimizer.
+    assert run.steps.num_rows == 12
+    assert run.steps["time_forward_s"].to_pylist()[3] > 0.09
+    assert run.steps["time_optimizer_s"].to_pylist()[3] > 0
+    assert run.manifest["objective"]["steps"] == 12
+    assert run.summary is not None
+    assert run.summary["deadline"]["met"] is True
+
+
+def test_a_lightning_trainer_logs_energy_and_clock(trained: Trained) -> None:
     needs("lightning")
-    rows = run_script(script(COMMON + LIGHTNING))
+    done, folder = trained["lightning"]
+    rows = told(done)
     energies = [float(row["energy_j"]) for row in rows if row.get("energy_j")]
     assert len(energies) == 3
     assert energies == sorted(energies)
     assert all(float(row["gpu_clock_hz"]) > 1e8 for row in rows if row.get("gpu_clock_hz"))
     assert any(row.get("loss") for row in rows)
-    run = read_run(tmp_path / "run")
+    run = read_run(folder / "run")
     assert run.steps.num_rows == 12
     assert run.summary is not None
 
@@ -195,7 +220,7 @@ print(json.dumps(kept.logs))
 
 def test_a_loop_with_accelerate_logs_energy_and_clock(script: Script, tmp_path: Path) -> None:
     needs("accelerate")
-    logs = run_script(script(COMMON + ACCELERATE))
+    logs = told(run_script(script(COMMON + ACCELERATE)))
     assert [each["step"] for each in logs] == [4, 8, 12, 12]
     assert all(each["energy_j"] > 0 and "loss" in each for each in logs[:3])
     assert logs[2]["step_energy_j"] >= 0
@@ -248,7 +273,7 @@ def check_windows(found: Any) -> None:
 
 
 def test_windows_measure_what_lies_between(script: Script) -> None:
-    check_windows(run_script(script(COMMON + WINDOWS)))
+    check_windows(told(run_script(script(COMMON + WINDOWS))))
 
 
 def test_windows_work_in_a_script_that_run_governs(script: Script, tmp_path: Path) -> None:
@@ -275,9 +300,9 @@ print(json.dumps([run.data.metrics, run.data.params, [(each.step, each.value) fo
 
 def test_a_run_directory_becomes_an_mlflow_run(script: Script, tmp_path: Path) -> None:
     needs("mlflow")
-    run = write_run(tmp_path / "recorded")
+    recorded = write_run(tmp_path / "recorded")
     path = script("import json\n" + MLFLOW)
-    metrics, params, history = run_script(path, str(run), str(tmp_path / "mlruns"))
+    metrics, params, history = told(run_script(path, str(recorded), str(tmp_path / "mlruns")))
     assert metrics["orin_gov/energy_change"] == -0.123
     assert metrics["orin_gov/energy_change_low"] == -0.15
     assert metrics["orin_gov/steps"] == 40
@@ -287,14 +312,17 @@ def test_a_run_directory_becomes_an_mlflow_run(script: Script, tmp_path: Path) -
     assert sorted({step for step, _ in history}) == [n for n in range(40) if n != 5]
 
 
+# Steps without torch, which takes seconds to import.
 SLEEPER = """
-import sys, time, torch
-model = torch.nn.Linear(64, 64)
-optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+import time
+from orin_gov.phases import BACKWARD, FORWARD
+from orin_gov.workload.session import current_marker
+marker = current_marker()
 while True:
-    time.sleep(0.05)
-    model(torch.randn(8, 64)).pow(2).mean().backward()
-    optimizer.step()
+    for phase in (FORWARD, BACKWARD):
+        with marker.phase(phase):
+            time.sleep(0.025)
+    marker.step()
 """
 
 

@@ -15,7 +15,7 @@ KILLS = 100
 
 @pytest.mark.timeout(600)
 def test_after_every_one_of_a_hundred_kills_the_board_is_as_it_was() -> None:
-    words = ["-m", "bench.restore", "--kills", str(KILLS), "--jobs", "4", "--json"]
+    words = ["-m", "bench.restore", "--kills", str(KILLS), "--jobs", "6", "--json"]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     figures = {each["name"]: each for each in json.loads(done.stdout)["figures"]}
     assert figures["restored_percent"]["n"] == KILLS

@@ -1,6 +1,7 @@
 """The script runs as `python train.py` would run it: every rule against a real process."""
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import VIRTUAL, command
+from conftest import VIRTUAL, command, side_by_side
 
 LOOK = """
 import json, os, sys
@@ -33,6 +34,10 @@ print(json.dumps({
 GOVERNED = ("run", "--board", VIRTUAL, "--output", "run")
 PATIENCE_S = 60.0
 
+pytestmark = pytest.mark.timeout(400)  # the first test of a module's fixture waits for all its runs
+
+Completed = subprocess.CompletedProcess[str]
+
 
 def look(words: list[str], cwd: Path, **env: str) -> dict[str, object]:
     done = subprocess.run(
@@ -48,24 +53,37 @@ def look(words: list[str], cwd: Path, **env: str) -> dict[str, object]:
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("env", [{}, {"PYTHONPATH": "/somewhere"}, {"PYTHONPATH": ""}])
-@pytest.mark.parametrize(
-    "target",
-    [
-        ["look.py", "--epoch", "5", "-h"],
-        ["-m", "package.look", "--board", "x"],
-        ["--", sys.executable, "look.py", "a b"],
-    ],
-)
-def test_the_script_sees_what_it_would_see_without_us(
-    tmp_path: Path, target: list[str], env: dict[str, str]
-) -> None:
-    (tmp_path / "look.py").write_text(LOOK)
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package/look.py").write_text(LOOK)
-    plain = target[1:] if target[0] == "--" else [sys.executable, *target]
-    expected = look(plain, tmp_path, **env)
-    seen = look(command(*GOVERNED, *target), tmp_path, **env)
+ENVIRONMENTS = ({}, {"PYTHONPATH": "/somewhere"}, {"PYTHONPATH": ""})
+TARGETS = {
+    "script": ["look.py", "--epoch", "5", "-h"],
+    "module": ["-m", "package.look", "--board", "x"],
+    "command": ["--", sys.executable, "look.py", "a b"],
+}
+Looks = dict[tuple[str, int], tuple[dict[str, object], dict[str, object]]]
+
+
+@pytest.fixture(scope="module")
+def looks(tmp_path_factory: pytest.TempPathFactory) -> Looks:
+    """What the script sees without us and with us, by target and environment."""
+
+    def look_at(name: str, which: int) -> tuple[dict[str, object], dict[str, object]]:
+        folder, target = tmp_path_factory.mktemp("look"), TARGETS[name]
+        (folder / "look.py").write_text(LOOK)
+        (folder / "package").mkdir()
+        (folder / "package/look.py").write_text(LOOK)
+        plain = target[1:] if target[0] == "--" else [sys.executable, *target]
+        env = ENVIRONMENTS[which]
+        return look(plain, folder, **env), look(command(*GOVERNED, *target), folder, **env)
+
+    keys = [(name, which) for name in TARGETS for which in range(len(ENVIRONMENTS))]
+    found = side_by_side(*(functools.partial(look_at, *key) for key in keys))
+    return dict(zip(keys, found, strict=True))
+
+
+@pytest.mark.parametrize("which", range(len(ENVIRONMENTS)))
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_script_sees_what_it_would_see_without_us(looks: Looks, name: str, which: int) -> None:
+    expected, seen = looks[name, which]
     # The one trace: the finder that waits for torch stands among the finders.
     assert seen.pop("finders") == expected.pop("finders") + 1  # type: ignore[operator]
     assert seen == expected
@@ -93,23 +111,36 @@ def test_a_sitecustomize_of_the_users_own_still_runs(tmp_path: Path, script) -> 
     assert done.stdout == f"1 {tmp_path}/site/sitecustomize.py\n"
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ("pass", 0),
-        ("raise SystemExit(3)", 3),
-        ("raise ValueError('theirs')", 1),
-        ("import sys; sys.exit('words')", 1),
-        ("import os; os._exit(9)", 9),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", 139),
-        ("import os; os.fork(); os._exit(4)", 4),
-    ],
-)
-def test_the_exit_code_is_the_scripts(orin_gov, script, body: str, code: int) -> None:
-    done = orin_gov(*GOVERNED, script(body))
-    assert done.returncode == code
-    assert done.stdout == ""
+CODES = {
+    "pass": 0,
+    "raise SystemExit(3)": 3,
+    "raise ValueError('theirs')": 1,
+    "import sys; sys.exit('words')": 1,
+    "import os; os._exit(9)": 9,
+    "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": 137,
+    "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)": 139,
+    "import os; os.fork(); os._exit(4)": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Completed]:
+    """A run of each script that ends."""
+
+    def run(body: str) -> Completed:
+        folder = tmp_path_factory.mktemp("ended")
+        (folder / "script.py").write_text(body)
+        words = command(*GOVERNED, "script.py")
+        return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120)
+
+    runs = side_by_side(*(functools.partial(run, body) for body in CODES))
+    return dict(zip(CODES, runs, strict=True))
+
+
+@pytest.mark.parametrize("body", CODES)
+def test_the_exit_code_is_the_scripts(ended: dict[str, Completed], body: str) -> None:
+    assert ended[body].returncode == CODES[body]
+    assert ended[body].stdout == ""
 
 
 def test_a_traceback_reads_as_without_us(orin_gov, script, tmp_path: Path) -> None:
@@ -118,47 +149,60 @@ def test_a_traceback_reads_as_without_us(orin_gov, script, tmp_path: Path) -> No
     assert expected in orin_gov(*GOVERNED, path).stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (["missing.py"], 127, "no such script"),
-        (["--", "no-such-command"], 127, "command not found"),
-        (["--", "./plain.txt"], 126, "not executable"),
-        (["broken.py"], 1, "not Python: "),
-        (["binary.py"], 1, "not Python: "),
-        ([], 2, "nothing to run"),
-        (["--"], 2, "nothing to run"),
-        (["--no-such-option", "ok.py"], 2, "unrecognized arguments"),
-        (["--epoch", "often", "ok.py"], 2, "expected steps"),
-        (["--epoch", "0", "ok.py"], 2, "expected steps"),
-        (["--objective", "speed", "ok.py"], 2, "expected one of energy"),
-        (["--max-slowdown", "much", "ok.py"], 2, "expected a number"),
-        (["--max-slowdown", "-1", "ok.py"], 2, "expected a share"),
-        (["--power-cap", "0", "ok.py"], 2, "more than 0"),
-        (["--baseline-share", "60%", "ok.py"], 2, "expected 0 to 0.5"),
-        (["--board", "virtual:tx1", "ok.py"], 2, "agx-orin-64gb"),
-        (["--board", "agx-orin", "ok.py"], 2, "virtual:"),
-        (["--policy", "missing.json", "ok.py"], 125, "missing.json"),
-        (["--output", ".", "ok.py"], 125, "exists already"),
-        (["--output", "plain.txt/run", "ok.py"], 125, "cannot make"),
-    ],
-)
+WRONG = [
+    (["missing.py"], 127, "no such script"),
+    (["--", "no-such-command"], 127, "command not found"),
+    (["--", "./plain.txt"], 126, "not executable"),
+    (["broken.py"], 1, "not Python: "),
+    (["binary.py"], 1, "not Python: "),
+    ([], 2, "nothing to run"),
+    (["--"], 2, "nothing to run"),
+    (["--no-such-option", "ok.py"], 2, "unrecognized arguments"),
+    (["--epoch", "often", "ok.py"], 2, "expected steps"),
+    (["--epoch", "0", "ok.py"], 2, "expected steps"),
+    (["--objective", "speed", "ok.py"], 2, "expected one of energy"),
+    (["--max-slowdown", "much", "ok.py"], 2, "expected a number"),
+    (["--max-slowdown", "-1", "ok.py"], 2, "expected a share"),
+    (["--power-cap", "0", "ok.py"], 2, "more than 0"),
+    (["--baseline-share", "60%", "ok.py"], 2, "expected 0 to 0.5"),
+    (["--board", "virtual:tx1", "ok.py"], 2, "agx-orin-64gb"),
+    (["--board", "agx-orin", "ok.py"], 2, "virtual:"),
+    (["--policy", "missing.json", "ok.py"], 125, "missing.json"),
+    (["--output", ".", "ok.py"], 125, "exists already"),
+    (["--output", "plain.txt/run", "ok.py"], 125, "cannot make"),
+]
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Completed, list[str]]]:
+    """Each of the WRONG as it was refused, and what it has left that was not there before."""
+
+    def refuse(words: list[str]) -> tuple[Completed, list[str]]:
+        folder = tmp_path_factory.mktemp("refused")
+        (folder / "ok.py").write_text("print('ran')")
+        (folder / "plain.txt").write_text("text")
+        (folder / "broken.py").write_text("def f(:\n")
+        (folder / "binary.py").write_bytes(b"\x7fELF\0\1")
+        before = os.listdir(folder)
+        board = [] if "--board" in words else ["--board", VIRTUAL]
+        words = command("run", *board, *words)
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120)
+        return done, sorted(set(os.listdir(folder)) ^ set(before))
+
+    return side_by_side(*(functools.partial(refuse, words) for words, _, _ in WRONG))
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
 def test_wrong_input_ends_in_one_clear_line_and_its_code(
-    orin_gov, tmp_path: Path, words: list[str], code: int, says: str
+    refused: list[tuple[Completed, list[str]]], number: int
 ) -> None:
-    (tmp_path / "ok.py").write_text("print('ran')")
-    (tmp_path / "plain.txt").write_text("text")
-    (tmp_path / "broken.py").write_text("def f(:\n")
-    (tmp_path / "binary.py").write_bytes(b"\x7fELF\0\1")
-    before = sorted(tmp_path.iterdir())
-    board = [] if "--board" in words else ["--board", VIRTUAL]
-    done = orin_gov("run", *board, *words)
+    (_, code, says), (done, left) = WRONG[number], refused[number]
     assert done.returncode == code, done.stderr
     last = done.stderr.strip().splitlines()[-1]
     assert says in last
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    assert sorted(tmp_path.iterdir()) == before
+    assert left == []
 
 
 def test_without_a_board_it_refuses_and_names_the_option(orin_gov, script, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
     echo "missing packages; install them with: sudo ${install[*]}" >&2
     exit 1
   fi
-  { apt-get update -q && "${install[@]}"; } >/dev/null
+  { apt-get update -q && "${install[@]}" -o DPkg::Lock::Timeout=600; } >/dev/null
 fi
 source=$dest/linux-source-6.1
 kernel=(make -s -C "$source" ARCH=um "O=$dest/build")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from orin_gov.characterization import Characterization, choose_points, sweep_jobs
+from orin_gov.epoch import Epoch
 from orin_gov.errors import RunDirectoryError, UsageError
 from orin_gov.policy.sweep import Stop
 from orin_gov.policy.window import Window
@@ -18,7 +19,6 @@ from orin_gov.record.characterization import (
     open_directory,
     read_measurements,
 )
-from orin_gov.windows import Epoch
 
 TABLE = (306_000_000, 612_000_000, 1_300_500_000)
 PYTHIA = "pythia-14m/cola"

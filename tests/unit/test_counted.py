@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 
 from orin_gov.board.peaks import PEAKS, find_peaks
 from orin_gov.board.probe import open_board
+from orin_gov.epoch import Epoch
 from orin_gov.policy.features import features_of
+from orin_gov.policy.pinned import Pinned
 from orin_gov.policy.window import Surroundings
 from orin_gov.surroundings import LOOK_NS, Lookaround, gpu_temperature_c
 from orin_gov.virtual.counted import counts_of_laws, power_range_w, surroundings_of
 from orin_gov.virtual.family import VirtualWorkload, window_at, window_at_podgov, workload_family
 from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.operations import forward_backward, optimizer
-from orin_gov.virtual.plant import BOARDS, PhaseLaw, load_board
-from orin_gov.virtual.simulation import Pinned, Simulation
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BOARDS, load_board
+from orin_gov.virtual.simulation import Simulation
 from orin_gov.virtual.tree import build_tree
-from orin_gov.windows import Epoch
 
 BOARD = load_board("agx-orin-64gb")
 LOW, MIDDLE = 408_000_000, 816_000_000

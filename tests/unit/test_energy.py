@@ -232,3 +232,12 @@ def test_no_step_is_looked_for_across_a_hole() -> None:
     plain.append(samples._replace(missing_ns=missing, t_ns=samples.t_ns - CYCLE_NS))
     edges = spans((200, 300), (300, 400))
     np.testing.assert_allclose(corrected.between(edges), plain.between(edges))
+
+
+def test_a_step_is_put_back_however_much_was_missing_long_ago() -> None:
+    samples = converted([10.0] * 3 + [30.0] * 3, 100_000_000, 5_000_000)
+    for missing_ns in np.random.default_rng(0).uniform(0, 1e12, 50):
+        found = EnergyTimeline(("rail",), CYCLE_NS)
+        found.append(samples._replace(missing_ns=np.full((len(samples.t_ns), 1), missing_ns)))
+        joules = found.between(spans((200, 300), (300, 400)))[:, 0]
+        assert joules == pytest.approx([1.0, 3.0], rel=0.01)

@@ -11,7 +11,8 @@ from orin_gov.virtual.family import (
     window_at_podgov,
     workload_family,
 )
-from orin_gov.virtual.plant import PhaseLaw, load_board
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import load_board
 
 BOARD = load_board("agx-orin-64gb")
 FAMILY = workload_family(40, seed=3)

@@ -42,6 +42,11 @@ def rule_examples(threshold: float = 0.4, n: int = 200) -> list[Example]:
     return found
 
 
+@pytest.fixture(scope="module")
+def fitted() -> Policy:
+    return fit_policy(rule_examples(), POINTS, {"fitted_on": "a rule"})
+
+
 def features_of_example(each: Example) -> dict[str, float | None]:
     return dict(zip(NAMES, each.features[0].tolist(), strict=True))
 
@@ -50,15 +55,13 @@ def leaf_of(policy: Policy, **features: float | None) -> Leaf:
     return walk(policy.nodes, features).leaf
 
 
-def test_a_threshold_in_the_examples_is_found() -> None:
-    examples = rule_examples()
-    policy = fit_policy(examples, POINTS, {})
-    root = policy.nodes[0]
+def test_a_threshold_in_the_examples_is_found(fitted: Policy) -> None:
+    root = fitted.nodes[0]
     assert isinstance(root, Split)
     assert root.feature == "load"
     assert root.threshold == pytest.approx(0.4, abs=0.02)
-    for each in examples:
-        leaf = walk(policy.nodes, features_of_example(each)).leaf
+    for each in rule_examples():
+        leaf = walk(fitted.nodes, features_of_example(each)).leaf
         idle = each.features[0][NAMES.index("load")] < 0.4
         assert leaf.energy == pytest.approx((IDLE if idle else BUSY)[0], rel=0.02)
         assert choice_of(leaf, Objective()) == (0 if idle else None)
@@ -98,13 +101,12 @@ def test_what_no_few_ways_explain_is_left_at_each_clock_by_itself() -> None:
     assert policy.rest > 0.03
 
 
-def test_a_fitted_policy_survives_its_file_and_keeps_its_card() -> None:
-    policy = fit_policy(rule_examples(), POINTS, {"fitted_on": "a rule"})
-    assert policy.clock_shares == pytest.approx((1 / 3, 2 / 3, 1.0))
-    back = parse_policy(dump_policy(policy), "here")
-    assert back.nodes == policy.nodes
-    assert np.array_equal(back.deviations, policy.deviations)
-    assert json.loads(dump_policy(policy))["card"]["fitted_on"] == "a rule"
+def test_a_fitted_policy_survives_its_file_and_keeps_its_card(fitted: Policy) -> None:
+    assert fitted.clock_shares == pytest.approx((1 / 3, 2 / 3, 1.0))
+    back = parse_policy(dump_policy(fitted), "here")
+    assert back.nodes == fitted.nodes
+    assert np.array_equal(back.deviations, fitted.deviations)
+    assert json.loads(dump_policy(fitted))["card"]["fitted_on"] == "a rule"
 
 
 def test_a_split_between_known_and_missing_survives_its_file() -> None:
@@ -117,9 +119,9 @@ def test_a_split_between_known_and_missing_survives_its_file() -> None:
     assert leaf_of(policy, load=0.7).energy[0] < 0.9 < leaf_of(policy, load=None).energy[0]
 
 
-def test_the_same_examples_give_the_same_policy() -> None:
-    one, other = (fit_policy(rule_examples(), POINTS, {}) for _ in range(2))
-    assert dump_policy(one) == dump_policy(other)
+def test_the_same_examples_give_the_same_policy(fitted: Policy) -> None:
+    again = fit_policy(rule_examples(), POINTS, {"fitted_on": "a rule"})
+    assert dump_policy(again) == dump_policy(fitted)
 
 
 def test_a_tree_stays_small_enough_to_read() -> None:
@@ -147,8 +149,8 @@ def test_where_load_is_missing_the_tree_goes_by_what_is_there() -> None:
         assert seen.energy[0] == pytest.approx(answer[0][0], rel=0.2)
 
 
-def test_the_card_says_the_regret_on_workloads_that_were_left_out() -> None:
-    card = fit_policy(rule_examples(), POINTS, {}).card["left_out"]
+def test_the_card_says_the_regret_on_workloads_that_were_left_out(fitted: Policy) -> None:
+    card = fitted.card["left_out"]
     assert set(card) == {"budget 2%", "budget 5%", "budget 10%", "no budget"}
     for each in card.values():
         assert each["workloads"] == 200

@@ -11,14 +11,14 @@ import pytest
 from orin_gov.characterization import Characterization, sweep_jobs
 from orin_gov.commands import main
 from orin_gov.deciding import load_policy
+from orin_gov.epoch import Epoch
 from orin_gov.errors import PolicyError, RunDirectoryError
 from orin_gov.fitting import gather, window_of
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
+from orin_gov.policy.pinned import Pinned
 from orin_gov.record.characterization import read_measurements
 from orin_gov.virtual import simulate
-from orin_gov.virtual.simulation import Pinned
-from orin_gov.windows import Epoch
 
 pytest.importorskip("sklearn", reason="fitting needs scikit-learn (the extra named fit)")
 

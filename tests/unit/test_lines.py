@@ -140,14 +140,23 @@ def test_every_figure_of_a_virtual_board_says_so(capsys: pytest.CaptureFixture[s
     assert all("(simulated)" in line for line in figures)
 
 
-def test_without_a_comparison_none_is_claimed(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("why", ["it takes 2 windows each, there were 0", "energy is missing"])
+def test_without_a_comparison_none_is_claimed(capsys: pytest.CaptureFixture[str], why: str) -> None:
     lines = end_lines(
-        capsys, energy_change=None, time_change=None, windows_governed=0, windows_baseline=1
+        capsys, energy_change=None, time_change=None, why_no_saving=why, windows_disturbed=3
     )
-    told = "no comparison: it takes 2 windows each, there were 0 governed, 1 baseline windows"
+    told = f"no comparison: {why}, 3 left out for heat or over-current"
     assert f"  energy    {told}" in lines
     assert f"  time      {told}; budget +10%" in lines
     assert "%:" not in "".join(lines)
+
+
+def test_a_change_that_may_be_none_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    wide = {"value": -0.05, "low": -0.15, "high": 0.05}
+    lines = end_lines(capsys, energy_change=wide)
+    (energy,) = [line for line in lines if line.startswith("  energy")]
+    assert energy.endswith("; may be none: the interval holds 0, a longer run narrows it")
+    assert "may be none" not in "".join(line for line in lines if line != energy)
 
 
 def test_missing_energy_is_missing_in_the_summary(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,10 @@ def test_a_damaged_one_is_told(tmp_path: Path, content: bytes, says: str) -> Non
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ({**MOMENT.as_json(), "version": VERSION + 1}, "of version 2, this orin-gov reads 1"),
+        (
+            {**MOMENT.as_json(), "version": VERSION + 1},
+            f"of version {VERSION + 1}, this orin-gov reads {VERSION}",
+        ),
         ([], "of version None"),
         ({"version": VERSION}, "damaged: 'pid'"),
         ({**MOMENT.as_json(), "total": 7}, "damaged"),

@@ -18,6 +18,7 @@ from orin_gov._phases import RING_BYTES, STEP, PhaseRing
 from orin_gov._sampler import RailQuality, Samples
 from orin_gov.board.probe import open_board
 from orin_gov.engine import Engine
+from orin_gov.epoch import Epoch
 from orin_gov.helm import Helm, Lookout
 from orin_gov.meter import Meter
 from orin_gov.observer import Observer, Subject
@@ -32,7 +33,6 @@ from orin_gov.policy.window import StepSample, Surroundings, Window
 from orin_gov.record import stream
 from orin_gov.record.writer import RunWriter
 from orin_gov.tally import EpochRecord, Tally
-from orin_gov.windows import Epoch
 from orin_gov.workload.tracker import MOST_SPANS
 
 MS = 1_000_000
@@ -115,7 +115,7 @@ def portions(tmp_path: Path, few_kept) -> Iterator[Iterator[None]]:
         sampler.now_ns = engine.ticked_ns
         engine._tell = lambda record: None
         engine.watch = Meter(rails, board.total_rails, 0).feed
-        subject = Subject("train.py", False, 0.1)
+        subject = Subject("train.py", False, Objective())
         observer = Observer(subject, engine, helm, sampler, ring, tmp_path / "run", None)
 
         def play() -> Iterator[None]:

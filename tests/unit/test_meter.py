@@ -76,7 +76,8 @@ def test_memory_is_bounded() -> None:
     meter = Meter(RAILS, RAILS, cycle_ns=0)
     for second in range(100):
         meter.feed(samples(second * 1000 * MS, 100), None)
-    assert len(meter._chunks) <= KEEP_NS // (1000 * MS) + 2
+    kept_s = KEEP_NS // (1000 * MS)
+    assert len(meter._recent) <= 100 * (kept_s + 1)
 
 
 @pytest.fixture

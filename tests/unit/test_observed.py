@@ -12,6 +12,7 @@ from trees import build_tree
 
 from orin_gov._sampler import Samples
 from orin_gov.board.probe import open_board
+from orin_gov.measured import MeasuredStep
 from orin_gov.observed import (
     Comparison,
     Conditions,
@@ -27,7 +28,6 @@ from orin_gov.policy.window import Window
 from orin_gov.sight import KEPT_STEPS, Sight
 from orin_gov.tally import EpochRecord
 from orin_gov.view.state import Effect, RailState
-from orin_gov.windows import MeasuredStep
 from orin_gov.workload.tracker import Span, Step
 
 MHZ = 1_000_000

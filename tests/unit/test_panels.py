@@ -80,6 +80,45 @@ def test_what_is_missing_is_said_and_no_number_is_made_up() -> None:
         assert absent not in seen
 
 
+PLANNED = replace(MOMENT, steps_planned=2000, deadline_s=3600.0, energy_budget_j=36_000.0)
+
+
+def test_a_plan_is_told_with_what_is_left_and_what_the_rest_takes() -> None:
+    assert (
+        "plan      955 of 2,000 steps to go; about 8 min 30 s of the 58 min 37 s left; "
+        "about 4.69 Wh of the 9.24 Wh left (simulated)"
+    ) in plain(PLANNED)
+    assert "plan  " not in plain(MOMENT)
+    slow = replace(PLANNED, steps_per_s=None, energy_budget_j=None)
+    assert "955 of 2,000 steps to go; 58 min 37 s left\n" in plain(slow)
+    assert "energy is not measured" in plain(replace(PLANNED, total=NOTHING.total))
+    assert "0 of 2,000 steps to go; 58 min 37 s left; 9.24 Wh" in plain(
+        replace(PLANNED, steps=2001)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"deadline_s": 120.0}, "about 8 min 30 s, but 37 s left"),
+        ({"deadline_s": 60.0}, "the deadline was 23 s ago"),
+        ({"energy_budget_j": 3600.0}, "about 4.69 Wh, but 0.237 Wh left"),
+        ({"energy_budget_j": 1000.0}, "about 4.69 Wh, but 0 Wh left"),
+    ],
+)
+def test_a_plan_that_would_be_missed_stands_out(changes: dict[str, float], told: str) -> None:
+    (row,) = (text for text in rows(replace(PLANNED, **changes), 150, 40) if told in text.plain)
+    (alarm,) = (span for span in row.spans if span.style == "bold red")
+    assert told in row.plain[alarm.start : alarm.end]
+
+
+def test_a_plan_takes_a_row_of_its_own_and_none_where_there_is_none() -> None:
+    without, planned = (rows(each, 100, 17) for each in (MOMENT, PLANNED))
+    assert len(without) == 17  # each rail in its own
+    assert any("VDD_CPU_CV 6.1 W" in text.plain for text in planned), "they share one"
+    assert len(rows(PLANNED, 100, 18)) == 18
+
+
 def test_slow_steps_are_told_by_their_length() -> None:
     assert "4 s/step" in plain(replace(MOMENT, steps_per_s=0.25))
 

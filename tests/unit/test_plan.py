@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plants import POINTS, Plant, policy_of, policy_of_all_plants
+from plants import PLANT, POINTS, Plant, policy_of, policy_of_all_plants, stepless
 
 from orin_gov.commands.amounts import parse_deadline, parse_watt_hours
 from orin_gov.deciding import load_policy
 from orin_gov.errors import UsageError
 from orin_gov.policy.decision import Decision, State
+from orin_gov.policy.evidence import Evidence
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
+from orin_gov.policy.pace import Pace
+from orin_gov.policy.pinned import Pinned
 from orin_gov.policy.plan import span_words
 from orin_gov.policy.tree import Policy
 from orin_gov.policy.window import Progress
@@ -26,7 +29,7 @@ from orin_gov.virtual import simulate
 from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.job import Job, Pause
 from orin_gov.virtual.plant import load_board
-from orin_gov.virtual.simulation import Pinned, SimulatedRun
+from orin_gov.virtual.simulation import SimulatedRun
 
 BOARD = load_board("agx-orin-64gb")
 POLICY, ALL_PLANTS = load_policy(None), policy_of_all_plants()
@@ -245,6 +248,17 @@ def test_the_summary_tells_whether_the_plan_was_kept() -> None:
         ("battery", "unknown: not measured, of 10 Wh; 99 of 100 steps"),
     ]
     assert kept_plan(Objective(), 1.0, 1.0, 1) == {}
+
+
+def test_what_comes_before_the_first_step_is_no_pause() -> None:
+    pace, evidence = Pace(), Evidence()
+    for elapsed_s in (5.0, 10.0, 15.0):
+        pace.see(replace(stepless(None), progress=Progress(0, 0.0, elapsed_s)), evidence)
+    for steps in (3, 6):
+        progress = Progress(steps, 0.1 * steps, 30.0 + 0.1 * steps)
+        pace.see(replace(PLANT.window(None), progress=progress), evidence)
+    assert pace.is_known
+    assert (pace.between_s, pace.longest_pause_s) == pytest.approx((0.0, 0.0))
 
 
 def test_progress_is_what_the_whole_run_came_to() -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from orin_gov.errors import UsageError
 from orin_gov.phases import PHASES
 from orin_gov.virtual.board_file import DIRECTORY
-from orin_gov.virtual.plant import BOARDS, BoardModel, PhaseLaw, load_board
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import BOARDS, BoardModel, load_board
 
 BOARD = load_board("agx-orin-64gb")
 MODULE = ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")

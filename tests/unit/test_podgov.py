@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orin_gov.virtual.plant import PhaseLaw, load_board
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import load_board
 from orin_gov.virtual.podgov import POLLING_NS, Podgov, round_up
 
 BOARD = load_board("agx-orin-64gb")

@@ -14,6 +14,7 @@ from runs import tally_of
 
 from orin_gov._sampler import Samples
 from orin_gov.errors import RunDirectoryError
+from orin_gov.measured import MeasuredStep
 from orin_gov.phases import BACKWARD, FORWARD, PHASES
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Window
@@ -21,7 +22,6 @@ from orin_gov.record.reader import read_decisions, read_manifest, read_summary
 from orin_gov.record.tables import read_table
 from orin_gov.record.writer import GRID_NS, RunWriter, create_run_directory
 from orin_gov.tally import EpochRecord
-from orin_gov.windows import MeasuredStep
 from orin_gov.workload.tracker import Span, Step
 
 RAILS = ("GPU", "CPU")

@@ -17,12 +17,12 @@ from bench._ours import OURS, ours, play_ours
 from bench._rivals import RIVALS, Podgov, rival
 from bench._statistics import by_job, worst_figure
 from bench._table_job import Costs, Segment, TableJob, Target
+from orin_gov.epoch import Epoch
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.window import Window
 from orin_gov.virtual.family import workload_family
 from orin_gov.virtual.plant import load_board
-from orin_gov.windows import Epoch
 
 BOARD = load_board("agx-orin-64gb")
 LEAST_ENERGY = Objective("energy", max_slowdown=2.0)

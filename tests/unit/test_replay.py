@@ -10,16 +10,16 @@ import pytest
 from orin_gov.characterization import Characterization, sweep_jobs
 from orin_gov.commands import main
 from orin_gov.deciding import load_policy
-from orin_gov.engine import as_json
+from orin_gov.epoch import Epoch
 from orin_gov.errors import RunDirectoryError
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
 from orin_gov.record.characterization import curves, read_measurements
+from orin_gov.record.decisions import as_json
 from orin_gov.record.run import Run
 from orin_gov.replay import replay_curve, replay_run
 from orin_gov.virtual import simulate
 from orin_gov.virtual.plant import load_board
-from orin_gov.windows import Epoch
 
 JOB = "bert-base/sst2"
 

@@ -8,18 +8,22 @@ import pytest
 from orin_gov._sampler import Samples
 from orin_gov.deciding import load_policy
 from orin_gov.energy import EnergyTimeline
+from orin_gov.epoch import Epoch
+from orin_gov.measured import measure_step
 from orin_gov.phases import PHASES
 from orin_gov.policy.decision import State
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
+from orin_gov.policy.pinned import Pinned
 from orin_gov.virtual import simulate
 from orin_gov.virtual.family import window_at, workload_family
 from orin_gov.virtual.finetuning import parse_workload
 from orin_gov.virtual.job import Job, Pause, StepKind
-from orin_gov.virtual.plant import PhaseLaw, load_board
-from orin_gov.virtual.simulation import Pinned, Simulation
+from orin_gov.virtual.phase_law import PhaseLaw
+from orin_gov.virtual.plant import load_board
+from orin_gov.virtual.simulation import Simulation
 from orin_gov.virtual.tables import StepStream
-from orin_gov.windows import Epoch, WindowBuilder, measure_step
+from orin_gov.windows import WindowBuilder
 from orin_gov.workload.tracker import Span, Step
 
 MHZ = 1_000_000

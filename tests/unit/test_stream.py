@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from runs import RAILS, START_NS, TABLE_HZ, manifest, step
 
 from orin_gov._sampler import Samples
-from orin_gov.engine import as_json
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Surroundings, Window
 from orin_gov.record import stream
+from orin_gov.record.decisions import as_json
 from orin_gov.record.stream import LARGE_ROWS, Stream, tail_of
 from orin_gov.record.tables import read_table
 from orin_gov.record.writer import RunWriter

@@ -1,7 +1,7 @@
 """The fifteen traps of a Jetson's interfaces, by number, each with what is asked for.
 
 T13, a killed run, has tests/integration/test_leaving_as_found.py to itself; the native parts of T1,
-T9 and T10 are tested where they live, test_sampler.py and test_actuator.py.
+T9 and T10 are tested where they live, test_sampler*.py and test_actuator*.py.
 """
 
 import os
@@ -31,8 +31,9 @@ from orin_gov.board.identity import SAID
 from orin_gov.board.probe import open_board
 from orin_gov.board.rails import find_rails
 from orin_gov.control import take_control
+from orin_gov.epoch import Epoch
+from orin_gov.measured import module_energy
 from orin_gov.readying import operating_points, resolvable, sensors_words
-from orin_gov.windows import Epoch, module_energy
 
 
 def chip_files(root: Path, chip: str = "1-0040") -> Path:

@@ -1,48 +1,17 @@
-"""From steps and energy to windows, one a decision epoch."""
-
-import math
+"""Windows: what is gathered under one operating point."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from minutes import POWER_W, RAILS, START_NS, TOTAL, S, step, timeline
 
 from orin_gov._sampler import Samples
 from orin_gov.counts import Counts
 from orin_gov.energy import EnergyTimeline
-from orin_gov.errors import UsageError
-from orin_gov.phases import BACKWARD, DATA, FORWARD
+from orin_gov.epoch import Epoch
+from orin_gov.measured import measure_step
 from orin_gov.policy.window import Window
-from orin_gov.windows import Epoch, WindowBuilder, measure_step, parse_epoch
-from orin_gov.workload.tracker import Span, Step
-
-S = 1_000_000_000
-START_NS = 5000 * S
-RAILS = ("GPU", "CPU", "inside")
-POWER_W = (20.0, 5.0, 1.0)
-TOTAL = ("GPU", "CPU")
-
-
-def timeline(unread: frozenset[str] = frozenset()) -> EnergyTimeline:
-    """Return a minute of constant power, read every 10 ms."""
-    t_ns = START_NS + np.arange(6000, dtype=np.int64) * (S // 100)
-    power = np.tile(POWER_W, (6000, 1))
-    energy = power * ((t_ns - START_NS) * 1e-9)[:, None]
-    for rail in unread:
-        power[:, RAILS.index(rail)] = np.nan
-        energy[:, RAILS.index(rail)] = 0.0
-    found = EnergyTimeline(RAILS)
-    found.append(Samples(t_ns, power, energy, np.zeros_like(power)))
-    return found
-
-
-def step(number: int, begin_s: float, *seconds: float, work: float | None = 8.0) -> Step:
-    """Return a step of data, forward and backward of so many seconds."""
-    spans, now = [], START_NS + round(begin_s * S)
-    for phase, length in zip((DATA, FORWARD, BACKWARD), seconds, strict=False):
-        spans.append(Span(phase, now, now + round(length * S)))
-        now = spans[-1].end_ns
-    return Step(number, tuple(spans), work)
+from orin_gov.windows import WindowBuilder
+from orin_gov.workload.tracker import Step
 
 
 def builder(epoch: Epoch, unread: frozenset[str] = frozenset()) -> WindowBuilder:
@@ -54,88 +23,6 @@ def add(
 ) -> list[Window | None]:
     source = timeline(unread)
     return [to.add(measure_step(each, source, TOTAL)) for each in steps]
-
-
-@pytest.mark.parametrize(
-    ("text", "epoch"),
-    [
-        ("20", Epoch(20, None)),
-        ("1", Epoch(1, None)),
-        ("5s", Epoch(None, 5.0)),
-        ("0.5s", Epoch(None, 0.5)),
-        ("1e1s", Epoch(None, 10.0)),
-    ],
-)
-def test_an_epoch_is_steps_or_seconds(text: str, epoch: Epoch) -> None:
-    assert parse_epoch(text) == epoch
-
-
-WRONG = ["", "s", "often", "0", "0s", "-1", "-1s", "nan", "nans", "infs", "1e999s", "2.5", "5 m"]
-
-
-@pytest.mark.parametrize("text", WRONG)
-def test_an_epoch_that_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="expected steps as in 20, or seconds as in 5s"):
-        parse_epoch(text)
-
-
-@given(st.text(max_size=6) | st.text("0123456789.-+es_ naif", max_size=6))
-def test_any_text_is_a_usable_epoch_or_refused(text: str) -> None:
-    try:
-        epoch = parse_epoch(text)
-    except UsageError:
-        return
-    assert (epoch.steps is None) != (epoch.seconds is None)
-    assert 0 < (epoch.steps or epoch.seconds or 0) < math.inf
-    assert 0 < epoch.span_s < math.inf
-
-
-@pytest.mark.parametrize(
-    ("epoch", "steps", "seconds", "over"),
-    [
-        (Epoch(10, None, 1.0), 10, 2.0, True),
-        (Epoch(10, None, 1.0), 9, 2.0, False),
-        (Epoch(10, None, 1.0), 10, 0.9, False),
-        (Epoch(10, None, 1.0), 500, 1.0, True),
-        (Epoch(None, 5.0, 1.0), 1, 5.0, True),
-        (Epoch(None, 5.0, 1.0), 999, 4.9, False),
-        (Epoch(None, 0.5, 2.0), 999, 1.9, False),
-    ],
-)
-def test_an_epoch_is_over_after_its_span_but_never_sooner_than_the_sensors_resolve(
-    epoch: Epoch, steps: int, seconds: float, over: bool
-) -> None:
-    assert epoch.is_over(steps, seconds) is over
-
-
-def test_a_step_is_split_by_phase_and_rail() -> None:
-    measured = measure_step(step(0, 1.0, 0.1, 0.2, 0.3), timeline(), TOTAL)
-    assert measured.phase_time_s == pytest.approx({"data": 0.1, "forward": 0.2, "backward": 0.3})
-    assert measured.phase_energy_j == pytest.approx({"data": 2.5, "forward": 5.0, "backward": 7.5})
-    assert measured.rail_energy_j == pytest.approx({"GPU": 12.0, "CPU": 3.0, "inside": 0.6})
-    assert measured.energy_j == pytest.approx(15.0)
-
-
-def test_a_step_with_a_rail_of_the_total_missing_has_no_total() -> None:
-    measured = measure_step(step(0, 1.0, 0.1, 0.2), timeline(frozenset({"CPU"})), TOTAL)
-    assert measured.energy_j is None
-    assert measured.phase_energy_j == {"data": None, "forward": None}
-    assert measured.rail_energy_j["CPU"] is None
-    assert measured.rail_energy_j["GPU"] == pytest.approx(6.0)
-
-
-def test_a_rail_outside_the_total_may_be_missing() -> None:
-    measured = measure_step(step(0, 1.0, 0.4), timeline(frozenset({"inside"})), TOTAL)
-    assert measured.energy_j == pytest.approx(10.0)
-    assert measured.rail_energy_j["inside"] is None
-
-
-def test_a_total_that_names_a_rail_the_board_lacks_is_missing() -> None:
-    assert measure_step(step(0, 1.0, 0.4), timeline(), ("GPU", "DLA")).energy_j is None
-
-
-def test_a_step_outside_what_was_sampled_is_missing() -> None:
-    assert measure_step(step(0, 59.9, 0.4), timeline(), TOTAL).energy_j is None
 
 
 def test_a_window_sums_its_steps() -> None:
@@ -336,15 +223,6 @@ def test_without_a_total_a_window_has_rails_and_no_energy() -> None:
     assert window is not None
     assert (window.energy_j, window.coarseness) == (None, None)
     assert window.rail_energy_j == pytest.approx({"GPU": 80.0, "CPU": 20.0, "inside": 4.0})
-
-
-def test_phases_that_the_sensors_do_not_resolve_have_no_energy() -> None:
-    whole = step(0, 1.0, 0.1, 0.2, 0.3)
-    resolved, lagging = (measure_step(whole, timeline(), TOTAL, each) for each in (True, False))
-    assert resolved.energy_j == lagging.energy_j == pytest.approx(25 * 0.6)
-    assert resolved.phase_energy_j["forward"] == pytest.approx(25 * 0.2)
-    assert set(lagging.phase_energy_j.values()) == {None}
-    assert resolved.phase_time_s == lagging.phase_time_s
 
 
 COUNTS = Counts(
