@@ -59,8 +59,9 @@ def are_right_or_unknown(measured: list[dict[str, Any]]) -> bool:
 
 
 def is_well_under_way(board: "Board") -> bool:
-    """Tell whether the last window ended a while ago: no frequency change is under way then."""
-    return time.monotonic_ns() > windows(board)[-1]["end_ns"] + 0.3 * S
+    """Tell whether a window is: neither its end nor a change of the clock is near."""
+    age_ns = time.monotonic_ns() - windows(board)[-1]["end_ns"]
+    return 0.3 * S < age_ns < 0.8 * S
 
 
 def stood_still_s(board: "Board") -> float:
@@ -264,8 +265,8 @@ def test_after_a_suspend_the_limits_are_written_again(
 
     moments_ns = [suspended(forgetful=True)]
     assert eventually(lambda: limits(board.gpu) == pinned, within_s=8)
-    told = "the GPU had forgotten its limits while suspended; they were written again"
-    assert eventually(lambda: told in board.alarms, within_s=8)
+    told = re.compile("the GPU had forgotten its limits while|the machine was suspended for 100 s")
+    assert eventually(lambda: told.search(board.alarms), within_s=8)  # the later one is shown
     seen = len(windows(board))
     assert eventually(lambda: len(windows(board)) > seen)
     moments_ns.append(suspended(forgetful=False))
@@ -284,7 +285,8 @@ def test_files_that_fail_at_any_moment_stop_nothing(
     ours = board.root / "run"  # the journal is no file of the board's, and written all the time
     paths = (path for path in board.root.rglob("*") if ours not in path.parents)
     every = sorted(path for path in paths if path.is_file() and not path.is_symlink())
-    looked_at = board.gpu / "governor"  # once a second
+    every = [path for path in every if path.name != "next"]  # of `following`
+    looked_at = board.gpu / "governor"  # once in two seconds
     assert eventually(lambda: is_pinned(board.gpu))
     for path in chance.sample(every, len(every)):
         if path.name in ("min_freq", "max_freq"):
@@ -292,7 +294,8 @@ def test_files_that_fail_at_any_moment_stop_nothing(
         # A descriptor stays dead after ENODEV: that of one rail has to be opened again.
         gone = path.name == "curr1_input"
         faults.set(path, errno.ENODEV if gone else chance.choice(ERRNOS))
-        time.sleep(1.2 if path == looked_at else 0.03)  # for some sweeps, or for a look
+        time.sleep(0.03)  # long enough for some sweeps
+        assert path != looked_at or eventually(lambda: board.moment["governor"] is None)
     faults.set(board.gpu, 0)
     for path in chance.sample(every, len(every)):
         if path.name in ("min_freq", "max_freq", "cur_freq"):
@@ -300,12 +303,13 @@ def test_files_that_fail_at_any_moment_stop_nothing(
         before = path.read_bytes()
         content = chance.choice((None, b"", b"\n", b"\x00\xffgarbage", b"9" * 400, b"-"))
         path.unlink() if content is None else path.write_bytes(content)
-        time.sleep(1.2 if path == looked_at else 0.03)
+        time.sleep(0.03)
         path.write_bytes(before)
     seen = len(windows(board))
     assert eventually(lambda: len(windows(board)) > seen + 1)
     assert windows(board)[-1]["energy_j"] is not None
     assert are_right_or_unknown(windows(board))
+    assert eventually(lambda: board.moment["governor"] == "nvhost_podgov")
     assert "Traceback" not in run.told
 
 
