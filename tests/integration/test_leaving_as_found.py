@@ -221,7 +221,8 @@ def test_the_board_is_as_before_after_every_end(tmp_path: Path) -> None:
         for name in ENDS:  # side by side: each takes seconds of waiting until the GPU is pinned
             root = build_tree(tmp_path / name / "board")
             stack.enter_context(following(gpu_folder(root)))
-            runs[name] = stack.enter_context(governed(write_job(root.parent), "--root", root))
+            run = governed(write_job(root.parent), "--root", root, *SLOWLY)
+            runs[name] = stack.enter_context(run)
         for name, (end, code) in ENDS.items():
             gpu = gpu_folder(tmp_path / name / "board")
             assert eventually(lambda gpu=gpu: is_pinned(gpu)), name
