@@ -34,10 +34,10 @@ def command(*words: object) -> list[str]:
 HASTY = """
 import sys
 from dataclasses import replace
-from orin_gov import windows
+from orin_gov import epoch
 from orin_gov.commands import main
-parse_epoch = windows.parse_epoch
-windows.parse_epoch = lambda text: replace(parse_epoch(text), least_s=0.0)
+parse_epoch = epoch.parse_epoch
+epoch.parse_epoch = lambda text: replace(parse_epoch(text), least_s=0.0)
 sys.exit(main())
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import command
-from test_leaving_as_found import AT_REST, governed, write_job
+from test_leaving_as_found import AT_REST, SLOWLY, governed, write_job
 from trees import build_tree, eventually, following, gpu_folder, is_pinned, limits
 
 
@@ -43,7 +43,8 @@ def test_on_a_full_disk_the_script_ends_as_ever_and_the_board_is_put_back(
     (root / "run").symlink_to(small_disk)  # the journal is on the full disk as well
     gpu = gpu_folder(root)
     job = write_job(tmp_path)
-    with following(gpu), governed(job, "--root", root, "--output", small_disk / "run") as run:
+    words = ("--root", root, "--output", small_disk / "run", *SLOWLY)
+    with following(gpu), governed(job, *words) as run:
         assert eventually(lambda: is_pinned(gpu))
         fill(small_disk)
         before = run.told.count("epoch ")
