@@ -75,10 +75,10 @@ def supervise(
             if decide is not None
             else make_governor(board, points, policy, settings, advise)
         )
-        path = settings.output or default_run_directory(name)
-        with as_caller(settings.caller):
-            create_run_directory(path)
         control, take = _take_over(stack, board, settings, obstacle)
+        path = settings.output or default_run_directory(name)
+        with as_caller(settings.caller):  # a run that is refused leaves none
+            create_run_directory(path)
         if settings.fast_sensors:
             board = quicken(board, control)
         manifest = _manifest(settings, name, board, policy, control)

@@ -71,4 +71,5 @@ def plan_lines(summary: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         joules = budget["taken_j"]
         taken = "not measured," if joules is None else f"{joules / JOULES_PER_WH:.3g}"
         given = f"{budget['given_j'] / JOULES_PER_WH:.3g} Wh"
-        yield "battery", f"{MET[budget['met']]}: {taken} of {given}{undone}"
+        virtual = " (simulated)" if summary.get("virtual") else ""
+        yield "battery", f"{MET[budget['met']]}: {taken} of {given}{virtual}{undone}"

@@ -28,6 +28,9 @@ from trees import (
     plant,
 )
 
+from orin_gov.board.lock import exclusive
+from orin_gov.board.probe import open_board
+
 AT_REST = (str(AGX_CLOCKS[0]), str(AGX_CLOCKS[-1]))
 
 # For what must not pass before it is seen, on a machine that may be busy.
@@ -451,6 +454,16 @@ def test_a_second_governor_is_refused_and_the_first_runs_on(
         assert run.ends() == 7
     assert not (job.parent / "ran").exists()
     assert not (job.parent / "second").exists()
+
+
+def test_a_run_that_is_refused_leaves_no_directory(root: Path, orin_gov, tmp_path: Path) -> None:
+    gpu = open_board(root).gpu
+    assert gpu is not None
+    with exclusive(gpu):  # as one that ends: the board is back already, its lock is still held
+        done = orin_gov("run", "--root", root, "--output", tmp_path / "run", "--", "true")
+    assert done.returncode == 125
+    assert "another orin-gov governs" in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 # Where there is nothing to govern with: the script runs on, unless --strict

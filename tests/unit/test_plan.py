@@ -123,7 +123,7 @@ def test_an_energy_budget_that_cannot_be_kept_is_told_once(
     assert told[0].startswith("the energy budget cannot be kept: ")
     assert "which reach step" in told[0]
     reached = int(told[0].split("which reach step ")[1].split()[0])
-    assert reached == pytest.approx(job.steps * share * least_j / run.energy_j, rel=0.1)
+    assert reached == pytest.approx(job.steps * share * least_j / run.energy_j, rel=0.25)
 
 
 def running(
@@ -242,6 +242,8 @@ def test_the_summary_tells_whether_the_plan_was_kept() -> None:
         ("deadline", "met: 1 h 01 min of 1 h 30 min"),
         ("battery", "met: 8.33 of 10 Wh"),
     ]
+    ((_, time), (_, energy)) = plan_lines({**met, "virtual": "agx-orin-64gb"})
+    assert (time, energy) == ("met: 1 h 01 min of 1 h 30 min", "met: 8.33 of 10 Wh (simulated)")
     missed = {**kept_plan(objective, 5401.0, None, 99), "steps": 99}
     assert list(plan_lines(missed)) == [
         ("deadline", "missed: 1 h 30 min of 1 h 30 min; 99 of 100 steps"),
