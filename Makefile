@@ -74,6 +74,9 @@ fuzz: venv ## feed every reader of foreign bytes with hostile ones, FUZZ_S secon
 		PYTHONPATH=$(CURDIR) $(abspath $(RUN)) $(CURDIR)/tests/fuzz $$name $(FUZZ_S)) || exit 1; done
 
 sanitize: venv ## test the extension under AddressSanitizer, UBSan and valgrind
+	@command -v valgrind >/dev/null || { \
+		echo "missing: valgrind; mend with: sudo apt-get install valgrind" >&2; exit 1; }
+	@$(RUN) -m pip install -q "cython>=3.1" "setuptools>=77"
 	@tests/sanitize.sh $(abspath $(RUN)) build/sanitize sanitizers
 	@tests/sanitize.sh $(abspath $(RUN)) build/sanitize valgrind
 
