@@ -38,8 +38,13 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out single tests, with all their parameters."""
-    kept = [item for item in items if item.nodeid.split("[")[0].split("/")[-1] not in REASONS]
+    """Leave out single tests, with all their parameters; and of a file that was named, all."""
+
+    def is_kept(item: pytest.Item) -> bool:
+        test = item.nodeid.split("[")[0].split("/")[-1]
+        return test not in REASONS and item.path.name not in REASONS
+
+    kept = [item for item in items if is_kept(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
 
