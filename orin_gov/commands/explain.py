@@ -80,8 +80,7 @@ def _explain_run(path: Path, as_json: bool) -> None:
         if (objective := known.get("objective") or {}).get("steps"):
             print(printable(f"plan: {plan_words(objective)}"))
             for label, words in plan_lines(run.summary or {}):
-                virtual = simulated if label == "battery" else ""
-                print(printable(f"  {label} {words}{virtual}"))
+                print(printable(f"  {label} {words}"))
         for epoch in run.decisions:
             number, decision = epoch["epoch"], epoch["decision"]
             measured = f"{_measured_words(epoch['measured'])}{simulated}"

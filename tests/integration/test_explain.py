@@ -136,7 +136,7 @@ def test_a_plan_and_what_came_of_it_stand_first(orin_gov, tmp_path: Path) -> Non
     (run / "summary.json").write_text(json.dumps({**ended, **kept}))
     assert orin_gov("explain", run).stdout.splitlines()[2:4] == [
         "  deadline missed: 20 s of 30 s; 40 of 50 steps",
-        "  battery missed: 0.2 of 0.25 Wh; 40 of 50 steps (simulated)",
+        "  battery missed: 0.2 of 0.25 Wh (simulated); 40 of 50 steps",
     ]
 
 
