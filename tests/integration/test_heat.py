@@ -23,7 +23,7 @@ def test_on_heat_a_run_goes_lower_says_why_and_counts_no_such_window(tmp_path: P
     root = hot_board(tmp_path / "board")
     state = root / "sys/class/thermal/cooling_device0/cur_state"
     gpu = gpu_folder(root)
-    with following(gpu), governed(write_job(tmp_path), "--root", root) as run:
+    with following(gpu), governed(write_job(tmp_path), "--root", root, *SLOWLY) as run:
         assert eventually(lambda: is_pinned(gpu))
         state.write_text("2\n")
         assert eventually(lambda: "the GPU is being cooled, its clock capped; the" in run.told)
