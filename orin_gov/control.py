@@ -200,11 +200,10 @@ def take_control(root: Path, gpu: Gpu) -> Iterator[Control]:
     with exclusive(gpu) as lock:
         restore_stale(root)
         warden = Warden.fork(root, (lock,))
-        try:
+        with ExitStack() as undo:
+            undo.callback(warden.abandon)
             control = Control(begin_journal(root, gpu))
-        except BaseException:
-            warden.abandon()
-            raise
+            undo.pop_all()  # from here on the board is put back instead
         try:
             yield control
         finally:

@@ -12,6 +12,12 @@ from typing import TypeVar
 
 import psutil
 import pytest
+from rings import ring_memory
+from trees import build_tree
+
+from orin_gov._phases import PhaseRing
+from orin_gov.board.gpu import Gpu, find_gpu
+from orin_gov.board.journal import Journal, begin_journal
 
 ROOT = Path(__file__).parents[1]
 VIRTUAL = "virtual:agx-orin-64gb"
@@ -139,3 +145,36 @@ def _nothing_left_behind() -> Iterator[None]:
     assert not alive, f"processes left behind: {[process.cmdline() for process in alive]}"
     left = {file for file in ours_in_temp() - files if not in_use(file)}
     assert not left, f"left behind: {left}"
+
+
+# What the tests of the board's room and of the ring begin with.
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return build_tree(tmp_path / "board")
+
+
+@pytest.fixture
+def gpu(root: Path) -> Gpu:
+    found = find_gpu(root)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def journal(root: Path, gpu: Gpu) -> Journal:
+    return begin_journal(root, gpu)
+
+
+@pytest.fixture
+def fd() -> Iterator[int]:
+    with ring_memory() as descriptor:
+        yield descriptor
+
+
+@pytest.fixture
+def producer(fd: int) -> PhaseRing:
+    ring = PhaseRing(fd)
+    assert ring.claim()
+    return ring

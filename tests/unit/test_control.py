@@ -13,7 +13,6 @@ import pytest
 from conftest import without_rights
 from trees import (
     AGX_CLOCKS,
-    build_tree,
     content,
     eventually,
     following,
@@ -23,7 +22,7 @@ from trees import (
     limits,
 )
 
-from orin_gov.board.gpu import Gpu, Range, find_gpu
+from orin_gov.board.gpu import Gpu, Range
 from orin_gov.board.journal import journal_path
 from orin_gov.board.lock import exclusive
 from orin_gov.board.recovery import restore_board
@@ -33,18 +32,6 @@ from orin_gov.errors import BoardError
 LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]
 MIDDLE, OTHER = 612_000_000, 918_000_000
 AT_REST = (str(LOW), str(TOP))
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return build_tree(tmp_path / "board")
-
-
-@pytest.fixture
-def gpu(root: Path) -> Gpu:
-    found = find_gpu(root)
-    assert found is not None
-    return found
 
 
 def settle(control: Control) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trees import AGX_CLOCKS, build_tree
+from trees import AGX_CLOCKS
 
-from orin_gov.board.gpu import Gpu, Range, find_gpu
+from orin_gov.board.gpu import Gpu, Range
 from orin_gov.board.journal import (
     Journal,
     begin_journal,
@@ -21,23 +21,6 @@ from orin_gov.errors import BoardError
 
 LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]
 MIDDLE = 612_000_000
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return build_tree(tmp_path / "board")
-
-
-@pytest.fixture
-def gpu(root: Path) -> Gpu:
-    found = find_gpu(root)
-    assert found is not None
-    return found
-
-
-@pytest.fixture
-def journal(root: Path, gpu: Gpu) -> Journal:
-    return begin_journal(root, gpu)
 
 
 def edit(journal: Journal, **changes: object) -> None:

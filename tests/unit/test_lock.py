@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from trees import build_tree, content
+from trees import content
 
-from orin_gov.board.gpu import Gpu, find_gpu
+from orin_gov.board.gpu import Gpu
 from orin_gov.board.lock import exclusive
 from orin_gov.errors import BoardError
 
@@ -22,18 +22,6 @@ with exclusive(find_gpu(Path(sys.argv[1]))):
     print("held", flush=True)
     sys.stdin.read()
 """
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return build_tree(tmp_path / "board")
-
-
-@pytest.fixture
-def gpu(root: Path) -> Gpu:
-    found = find_gpu(root)
-    assert found is not None
-    return found
 
 
 @pytest.fixture

@@ -4,27 +4,12 @@ import math
 import os
 import struct
 import time
-from collections.abc import Iterator
 
 import pytest
 from rings import CAPACITY, UNIT_STRETCH, records, ring_memory, run_python
 
 from orin_gov._phases import BREAK, STEP, PhaseRing
 from orin_gov.phases import BACKWARD, DATA, FORWARD, IDLE, OPTIMIZER, PHASES
-
-
-@pytest.fixture
-def fd() -> Iterator[int]:
-    with ring_memory() as descriptor:
-        yield descriptor
-
-
-@pytest.fixture
-def producer(fd: int) -> PhaseRing:
-    ring = PhaseRing(fd)
-    assert ring.claim()
-    return ring
-
 
 # What is written is what is read.
 

@@ -4,7 +4,7 @@ import ctypes
 import mmap
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -29,19 +29,6 @@ from rings import (
 
 from orin_gov._phases import RING_BYTES, PhaseRing
 from orin_gov.phases import FORWARD, IDLE, PHASES
-
-
-@pytest.fixture
-def fd() -> Iterator[int]:
-    with ring_memory() as descriptor:
-        yield descriptor
-
-
-@pytest.fixture
-def producer(fd: int) -> PhaseRing:
-    ring = PhaseRing(fd)
-    assert ring.claim()
-    return ring
 
 
 @pytest.mark.parametrize("size", [0, 4096, RING_BYTES - 1, RING_BYTES + 1])

@@ -4,26 +4,12 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
-from rings import UNIT_STRETCH, records, ring_memory
+from rings import UNIT_STRETCH, records
 
 from orin_gov._phases import PhaseRing
 from orin_gov.phases import BACKWARD, FORWARD, IDLE, PHASES
-
-
-@pytest.fixture
-def fd() -> Iterator[int]:
-    with ring_memory() as descriptor:
-        yield descriptor
-
-
-@pytest.fixture
-def producer(fd: int) -> PhaseRing:
-    ring = PhaseRing(fd)
-    assert ring.claim()
-    return ring
 
 
 def stretch_of(phase: int, factor: float) -> list[float]:

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trees import AGX_CLOCKS, build_tree, content, limits
+from trees import AGX_CLOCKS, content, limits
 
-from orin_gov.board.gpu import Gpu, Range, find_gpu
+from orin_gov.board.gpu import Gpu, Range
 from orin_gov.board.journal import (
     Journal,
     Setting,
-    begin_journal,
     journal_path,
     limits_to_restore,
     load_journal,
@@ -26,23 +25,6 @@ from orin_gov.errors import BoardError
 
 LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]
 MIDDLE = 612_000_000
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return build_tree(tmp_path / "board")
-
-
-@pytest.fixture
-def gpu(root: Path) -> Gpu:
-    found = find_gpu(root)
-    assert found is not None
-    return found
-
-
-@pytest.fixture
-def journal(root: Path, gpu: Gpu) -> Journal:
-    return begin_journal(root, gpu)
 
 
 def test_a_pinned_gpu_is_put_back_and_the_journal_goes(journal: Journal, root: Path) -> None:

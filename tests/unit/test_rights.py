@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trees import board_names, build_tree, content, gpu_folder, plant
+from trees import board_names, content, gpu_folder, plant
 
 from orin_gov.board.gpu import find_gpu
 from orin_gov.errors import BoardError, UsageError
@@ -30,11 +30,6 @@ THREE = ("governor", "min_freq", "max_freq")
 WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to a group takes root")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return build_tree(tmp_path / "board")
 
 
 def writable_by_others(root: Path) -> set[Path]:
