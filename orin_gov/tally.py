@@ -1,40 +1,19 @@
 """What a run adds up to, in memory that does not grow with it: a run may last for weeks."""
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any
 
 from orin_gov._actuator import Transition
-from orin_gov.measured import MeasuredStep, add_known
+from orin_gov.compared import Series
+from orin_gov.measured import MeasuredStep
 from orin_gov.policy.decision import Decision, Outcome, State
-from orin_gov.policy.saving import TWO_RAILS
-from orin_gov.policy.window import Progress, StepSample, Surroundings, Window
+from orin_gov.policy.window import Progress, Window
 
 KEPT_WHOLE = 4
 """Epochs of which all is kept in memory; the run directory has the rest."""
 
-MOST_WINDOWS = 250
-"""Windows kept for the comparison at each operating point; where there are more, neighbours become
-one, as if the decision epoch had been twice as long."""
-
-MOST_SAMPLES = 20
-"""Steps kept of such a window: they tell how time and energy grow with the work."""
-
 MOST_LATENCIES = 10_000
-
-NOTHING: Mapping[str, float] = MappingProxyType({})
-
-_EMPTY: Mapping[str, Any] = {
-    "phase_time_s": NOTHING,
-    "phase_energy_j": NOTHING,
-    "operations_per_step": NOTHING,
-    "bytes_per_step": NOTHING,
-    "launches_per_step": NOTHING,
-    "surroundings": Surroundings(),
-}
-"""What a window has no need of once it is put away, shared by all of them."""
 
 OWN = (State.BASELINE, State.FALLBACK, State.HOLD)
 """States in which a window under the board's own governor is one to compare with: after a fallback,
@@ -81,7 +60,7 @@ class Tally:
     over_current: dict[str, int | None] = field(default_factory=dict)
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_LATENCIES))
     _disturbed: int = 0
-    _series: dict[tuple[str, int | None, bool], "_Series"] = field(default_factory=dict)
+    _series: dict[tuple[str, int | None, bool], "Series"] = field(default_factory=dict)
 
     def add_epoch(self, record: EpochRecord) -> None:
         """Take in an epoch."""
@@ -165,75 +144,7 @@ class Tally:
         self._disturbed += bool(window.disturbed)
         if record.is_compared:
             key = (window.unit, window.target_hz, window.energy_j is None)
-            self._series.setdefault(key, _Series()).add(_compared_part(window))
-
-
-class _Series:
-    """The windows at one operating point: all of them, or neighbours joined, two, four, ... to one.
-
-    All stand for as many, so that they scatter alike: the saving's interval rests on that.
-    """
-
-    def __init__(self) -> None:
-        self.windows: list[Window] = []
-        self.count = 0
-        self._stands_for = 1
-        self._in_last = 0
-
-    def add(self, window: Window) -> None:
-        """Add a window, in order of time."""
-        self.count += 1
-        if self.windows and self._in_last < self._stands_for:
-            self.windows[-1] = _joined(self.windows[-1], window)
-            self._in_last += 1
-            return
-        if len(self.windows) >= MOST_WINDOWS:
-            pairs = zip(self.windows[::2], self.windows[1::2], strict=True)
-            self.windows = [_joined(*pair) for pair in pairs]
-            self._stands_for *= 2
-        self.windows.append(window)
-        self._in_last = 1
-
-
-def _compared_part(window: Window) -> Window:
-    joules = window.rail_energy_j
-    return Window(
-        start_ns=window.start_ns,
-        end_ns=window.end_ns,
-        duration_s=window.duration_s,
-        target_hz=window.target_hz,
-        steps=window.steps,
-        work=window.work,
-        unit=window.unit,
-        energy_j=window.energy_j,
-        rail_energy_j={rail: joules[rail] for rail in TWO_RAILS if rail in joules} or NOTHING,
-        samples=_thinned(window.samples) if window.target_hz is None else (),
-        **_EMPTY,
-    )
-
-
-def _joined(first: Window, second: Window) -> Window:
-    """Return two windows at one operating point as one."""
-    rails = first.rail_energy_j.keys() & second.rail_energy_j.keys()
-    return replace(
-        first,
-        end_ns=second.end_ns,
-        duration_s=first.duration_s + second.duration_s,
-        steps=first.steps + second.steps,
-        work=add_known(first.work, second.work),
-        energy_j=add_known(first.energy_j, second.energy_j),
-        rail_energy_j={
-            rail: add_known(first.rail_energy_j[rail], second.rail_energy_j[rail]) for rail in rails
-        }
-        or NOTHING,
-        samples=_thinned([*first.samples, *second.samples]),
-    )
-
-
-def _thinned(samples: Sequence[StepSample]) -> Sequence[StepSample]:
-    """Return some of the steps, evenly chosen, where there are many."""
-    every = -(-len(samples) // MOST_SAMPLES)
-    return tuple(samples[::every]) if every > 1 else tuple(samples)
+            self._series.setdefault(key, Series()).add(window)
 
 
 def told_once(warnings: list[str], told: str) -> None:

@@ -14,7 +14,7 @@ from plants import POINTS, Plant, policy_of
 from runs import tally_of
 from trees import build_tree
 
-from orin_gov import tally as tally_module
+from orin_gov import compared
 from orin_gov._phases import RING_BYTES, STEP, PhaseRing
 from orin_gov._sampler import RailQuality, Samples
 from orin_gov.board.probe import open_board
@@ -95,7 +95,7 @@ def growth(portions: Iterator[None], number: int) -> float:
 @pytest.fixture
 def few_kept(monkeypatch) -> None:
     """Keep little, so that a short test comes to the point from which on it is no more."""
-    monkeypatch.setattr(tally_module, "MOST_WINDOWS", 32)
+    monkeypatch.setattr(compared, "MOST_WINDOWS", 32)
     monkeypatch.setattr(stream, "LARGE_ROWS", 100)
 
 
