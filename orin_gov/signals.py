@@ -1,5 +1,6 @@
 """Waiting for the script while signals come: whose they are, and what reaches it."""
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -37,7 +38,7 @@ def wait_for(workload: Workload, look: Callable[[], None]) -> int:
     second interrupt becomes SIGTERM, the third SIGKILL. SIGTERM and SIGHUP are passed on once.
     """
     ended = Ending()
-    waker = threading.Thread(target=_wake, args=(threading.get_ident(), ended), daemon=True)
+    waker = threading.Thread(target=_wake, args=(ended,), daemon=True)
     waker.start()
     try:
         return _wait(workload, look)
@@ -46,14 +47,16 @@ def wait_for(workload: Workload, look: Callable[[], None]) -> int:
         waker.join()
 
 
-def _wake(waiting: int, ended: Ending) -> None:
+def _wake(ended: Ending) -> None:
     """Have the waiting thread look, as if a child had ended, a few times a second.
 
     Not by a timeout of sigtimedwait: Python returns a signal that never was where that is cut short
     by a stop (SIGSTOP, Ctrl-Z) which lasts longer, and it would be passed on to the script.
+    Sent to the process, not to the thread: a thread takes up its own first, and where each look
+    takes longer than it is until the next, it would take up no other.
     """
     while not ended.wait(LOOK_S):
-        signal.pthread_kill(waiting, signal.SIGCHLD)
+        os.kill(os.getpid(), signal.SIGCHLD)
 
 
 def _wait(workload: Workload, look: Callable[[], None]) -> int:

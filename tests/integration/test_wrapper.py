@@ -5,7 +5,7 @@ import functools
 import hashlib
 import json
 import os
-import pty
+import re
 import select
 import signal
 import subprocess
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import VIRTUAL, command, side_by_side
+from terminals import Played
 
 LOOK = """
 import json, os, sys
@@ -267,37 +268,24 @@ def read_line(descriptor: int) -> str:
     return line.decode().strip()
 
 
-def start_on_a_terminal(words: list[str], cwd: Path) -> tuple[int, int, int]:
-    """Start a command on a new terminal; return its pid, the terminal, and its stdout."""
-    reader, writer = os.pipe()
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(cwd)
-        os.dup2(writer, 1)
-        os.execv(words[0], words)
-    os.close(writer)
-    return pid, terminal, reader
-
-
-def exit_code_on_terminal(pid: int, terminal: int, stdout: int) -> int:
-    """Read the terminal to its end (or the summary would wait for room); return the exit code."""
-    with contextlib.suppress(OSError):  # EIO: the last process on it has ended
-        while os.read(terminal, 4096):
-            pass
-    os.close(terminal)
-    os.close(stdout)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def is_pending(pid: int, number: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    masks = re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)", status, re.MULTILINE)
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
 
 def test_ctrl_c_reaches_the_script_then_term_then_kill(script, tmp_path: Path) -> None:
-    pid, terminal, stdout = start_on_a_terminal(command(*GOVERNED, script(SIGNALS)), tmp_path)
-    assert read_line(stdout) == "ready"
-    os.write(terminal, b"\x03")
-    assert read_line(stdout) == "SIGINT"
-    os.write(terminal, b"\x03")
-    assert {read_line(stdout), read_line(stdout)} == {"SIGINT", "SIGTERM"}
-    os.write(terminal, b"\x03")
-    assert exit_code_on_terminal(pid, terminal, stdout) == 137
+    words = command(*GOVERNED, "--no-live", script(SIGNALS))
+    with contextlib.closing(Played(words, tmp_path)) as play:
+        play.sees("ready")
+        play.type("\x03")
+        play.sees("SIGINT")
+        # Until it is taken up: another one that comes before is the same one, to the kernel.
+        play.until(lambda: not is_pending(play.pid, signal.SIGINT))
+        play.type("\x03")
+        play.until(lambda: play.seen.count("SIGINT") == 2 and "SIGTERM" in play.seen)
+        play.type("\x03")
+        assert play.exit_code() == 137
 
 
 def test_ctrl_c_reaches_the_script_only_once(script, tmp_path: Path) -> None:
@@ -311,11 +299,12 @@ except KeyboardInterrupt:
     print("cleaned up", flush=True)
     raise SystemExit(7)
 """
-    pid, terminal, stdout = start_on_a_terminal(command(*GOVERNED, script(body)), tmp_path)
-    assert read_line(stdout) == "ready"
-    os.write(terminal, b"\x03")
-    assert read_line(stdout) == "cleaned up"
-    assert exit_code_on_terminal(pid, terminal, stdout) == 7
+    words = command(*GOVERNED, "--no-live", script(body))
+    with contextlib.closing(Played(words, tmp_path)) as play:
+        play.sees("ready")
+        play.type("\x03")
+        play.sees("cleaned up")
+        assert play.exit_code() == 7
 
 
 @contextlib.contextmanager
