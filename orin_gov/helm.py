@@ -71,11 +71,19 @@ class Helm:
         control = self._control
         return control.original if control is not None else None
 
-    def take(self, control: Control, points_hz: Sequence[int], told: str) -> Decision:
-        """Take over with a control that has come late, because `told`."""
+    def take(
+        self, control: Control, table_hz: Sequence[int], points_hz: Sequence[int], told: str
+    ) -> Decision:
+        """Take over with a control that has come late, because `told`.
+
+        Of its table the board's cap may leave only these points.
+        """
         self._control, self._points = control, tuple(points_hz)
         self.note(f"{told} and is governed from then on")
-        return self._governor.set_points(self._points, told, advise=False)
+        decision = self._governor.set_points(table_hz, told, advise=False)
+        if len(points_hz) < len(table_hz):
+            decision = self._governor.set_points(self._points, told)
+        return decision
 
     def note(self, told: str) -> None:
         """Add a warning."""
@@ -211,7 +219,7 @@ class Lookout:
             if obstacle is None and len(points) < 2:
                 obstacle = "the board's cap leaves a single GPU clock"
             if obstacle is None and self._take is not None:
-                return helm.take(self._take(gpu), points, told)
+                return helm.take(self._take(gpu), gpu.table_hz, points, told)
         except BoardError as error:
             obstacle = str(error)
         helm.note(f"{told}, but is not governed: {obstacle}" if obstacle else told)
