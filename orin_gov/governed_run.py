@@ -12,7 +12,8 @@ from orin_gov.caller import as_caller
 from orin_gov.control import Control
 from orin_gov.engine import Engine
 from orin_gov.errors import BoardError
-from orin_gov.helm import Helm, Lookout
+from orin_gov.helm import Helm
+from orin_gov.lookout import Lookout
 from orin_gov.meter import Meter
 from orin_gov.metrics import serve_metrics
 from orin_gov.observer import Observer, Subject
