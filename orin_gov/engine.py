@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler, Samples
-from orin_gov.board.conditions import read_over_current
+from orin_gov.board.conditions import read_over_current, risen
 from orin_gov.board.probe import Board
 from orin_gov.disturbances import Disturbances
 from orin_gov.ending import Ending
@@ -187,7 +187,7 @@ class Engine(threading.Thread):
     def _count_events(self) -> dict[str, int | None]:
         """Return the over-current events since the last call, None for a counter that was lost."""
         before, self._events = self._events, read_over_current(self.board.root)
-        return {name: _rise(before.get(name), count) for name, count in self._events.items()}
+        return {name: risen(before.get(name), count) for name, count in self._events.items()}
 
     def _follow(self, decision: Decision, since_ns: int) -> None:
         """Carry a decision out, and begin the window it is measured in."""
@@ -221,7 +221,3 @@ class Engine(threading.Thread):
         obstacle = f"{problems[0].what}; {problems[0].mend}" if problems else None
         if decision := self._lookout.hand_over(gpu, obstacle, self._helm):
             self._follow(decision, now_ns)
-
-
-def _rise(before: int | None, now: int | None) -> int | None:
-    return None if before is None or now is None or now < before else now - before
