@@ -83,7 +83,7 @@ class Engine(threading.Thread):
         self._events: Mapping[str, int | None] = {}
         self._disturbances = Disturbances(board.root, board.gpu, self._started_ns)
         self._standstill = Standstill(self._started_ns)
-        self._pauses = 0
+        self._pauses, self._asleep_s = 0, 0.0
 
     def finish(self, timeout_s: float = 5.0) -> bool:
         """Take in what is still to be measured and end the thread; True when it ended."""
@@ -130,6 +130,7 @@ class Engine(threading.Thread):
         self._builder.begin_again(now_ns)
         if pause.suspended:
             self._helm.wake(now_ns)
+            self._asleep_s += pause.seconds
         self._pauses += 1
         if self._pauses <= PAUSES_TOLD:
             self._helm.note(f"{pause.told}: the window around it does not count")
@@ -155,7 +156,8 @@ class Engine(threading.Thread):
         surroundings = self._lookaround.surroundings(self.board, self._helm.limits_hz)
         window = self._history.complete(window, surroundings)
         elapsed_s = (window.end_ns - self._started_ns) * 1e-9
-        window = replace(window, progress=self.tally.progress(elapsed_s, self.spent_j()))
+        progress = self.tally.progress(elapsed_s, self.spent_j(), self._asleep_s)
+        window = replace(window, progress=progress)
         outcome = self._governor.outcome(window)
         measured_in = self._decision.state
         decision = self._helm.respect_others() or self._governor.decide(window)

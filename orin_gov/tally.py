@@ -87,14 +87,14 @@ class Tally:
             self.steps_with_energy += 1
             self.step_energy_j += measured.energy_j
 
-    def progress(self, elapsed_s: float, spent_j: float | None) -> Progress:
-        """Return what the run has come to, `elapsed_s` after its start."""
+    def progress(self, elapsed_s: float, spent_j: float | None, asleep_s: float) -> Progress:
+        """Return what the run has come to, `elapsed_s` after its start and `asleep_s` besides."""
         energy_j = (
             self.step_energy_j / self.steps_with_energy * self.steps
             if self.steps_with_energy
             else None
         )
-        return Progress(self.steps, self.step_time_s, elapsed_s, energy_j, spent_j)
+        return Progress(self.steps, self.step_time_s, elapsed_s, energy_j, spent_j, asleep_s)
 
     def add_transition(self, transition: Transition) -> None:
         """Count a change of the clock, and how long it took from request to effect."""
