@@ -12,6 +12,8 @@ from conftest import command
 from test_leaving_as_found import AT_REST, SLOWLY, governed, write_job
 from trees import build_tree, eventually, following, gpu_folder, is_pinned, limits
 
+from orin_gov.record.run import read_run
+
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
@@ -35,12 +37,14 @@ def fill(place: Path) -> None:
     assert os.statvfs(place).f_bavail == 0
 
 
+@pytest.mark.parametrize("journal", ["on the full disk", "elsewhere"])
 def test_on_a_full_disk_the_script_ends_as_ever_and_the_board_is_put_back(
-    tmp_path: Path, small_disk: Path
+    tmp_path: Path, small_disk: Path, journal: str
 ) -> None:
     root = build_tree(tmp_path / "board")
-    (root / "run").rmdir()
-    (root / "run").symlink_to(small_disk)  # the journal is on the full disk as well
+    if journal == "on the full disk":
+        (root / "run").rmdir()
+        (root / "run").symlink_to(small_disk)
     gpu = gpu_folder(root)
     job = write_job(tmp_path)
     words = ("--root", root, "--output", small_disk / "run", *SLOWLY)
@@ -49,11 +53,20 @@ def test_on_a_full_disk_the_script_ends_as_ever_and_the_board_is_put_back(
         fill(small_disk)
         before = run.told.count("epoch ")
         assert eventually(lambda: run.told.count("epoch ") >= before + 2)  # it goes on
+        if journal == "elsewhere":
+            assert "governs itself" not in run.told
+            assert eventually(lambda: is_pinned(gpu))  # after at most a window of the baseline
+        (small_disk / "filling").unlink()  # no hole in the record: it has ended
         assert run.ends() == 7
     assert limits(gpu) == AT_REST
     assert "No space left on device; the record of this run ends here" in run.told
     assert "Traceback" not in run.told
-    assert not (small_disk / "orin_gov/journal.json").exists()
+    assert not [*tmp_path.glob("**/journal.*")]
+    record = read_run(small_disk / "run")
+    assert record.summary is None
+    assert [each["epoch"] for each in record.decisions] == [*range(len(record.decisions))]
+    assert 0 < len(record.decisions) < run.told.count("epoch ")
+    assert not [note for note in record.notes if "decisions.jsonl" in note]
 
 
 @pytest.mark.parametrize("moment", ["at once", "pinned"])
