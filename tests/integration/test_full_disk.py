@@ -56,7 +56,6 @@ def test_on_a_full_disk_the_script_ends_as_ever_and_the_board_is_put_back(
         if journal == "elsewhere":
             assert "governs itself" not in run.told
             assert eventually(lambda: is_pinned(gpu))  # after at most a window of the baseline
-        (small_disk / "filling").unlink()  # no hole in the record: it has ended
         assert run.ends() == 7
     assert limits(gpu) == AT_REST
     assert "No space left on device; the record of this run ends here" in run.told
@@ -64,8 +63,8 @@ def test_on_a_full_disk_the_script_ends_as_ever_and_the_board_is_put_back(
     assert not [*tmp_path.glob("**/journal.*")]
     record = read_run(small_disk / "run")
     assert record.summary is None
-    assert [each["epoch"] for each in record.decisions] == [*range(len(record.decisions))]
-    assert 0 < len(record.decisions) < run.told.count("epoch ")
+    epochs = [each["epoch"] for each in record.decisions]
+    assert epochs == [*range(len(epochs))] != []
     assert not [note for note in record.notes if "decisions.jsonl" in note]
 
 
