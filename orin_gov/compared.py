@@ -1,16 +1,19 @@
-"""Of the windows at one operating point what the saving compares, in memory that does not grow."""
+"""Of the windows at one operating point what the saving compares, in memory that does not grow.
+
+Numbers in one table: a window as an object takes ten times as much, and objects that stay, made
+among others that go, leave holes in the heap of a run that lasts for days.
+"""
 
 import math
-from array import array
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import Any
 
-from orin_gov.measured import add_known, known
+import numpy as np
+import numpy.typing as npt
+
+from orin_gov.measured import known
 from orin_gov.policy.saving import TWO_RAILS
-from orin_gov.policy.window import StepSample, Surroundings, Window
+from orin_gov.policy.window import StepSample, Window
 
 MOST_WINDOWS = 250
 """Windows kept for the comparison at each operating point; where there are more, neighbours become
@@ -19,105 +22,115 @@ one, as if the decision epoch had been twice as long."""
 MOST_SAMPLES = 20
 """Steps kept of such a window: they tell how time and energy grow with the work."""
 
-NOTHING: Mapping[str, float] = MappingProxyType({})
+Rows = npt.NDArray[np.void]
 
-_EMPTY: Mapping[str, Any] = {
-    "phase_time_s": NOTHING,
-    "phase_energy_j": NOTHING,
-    "operations_per_step": NOTHING,
-    "bytes_per_step": NOTHING,
-    "launches_per_step": NOTHING,
-    "surroundings": Surroundings(),
-}
-"""What a window has no need of once it is put away, shared by all of them."""
+NUMBERS = ("start_ns", "end_ns", "duration_s", "steps", "work", "energy_j")
+SUMMED = ("duration_s", "steps", "work", "energy_j", "rails_j")
 
 
 class Series:
     """The windows at one operating point: all of them, or neighbours joined, two, four, ... to one.
 
     All stand for as many, so that they scatter alike: the saving's interval rests on that.
+    Thread-safety: one thread adds, any may ask.
     """
 
-    def __init__(self) -> None:
-        self.windows: list[Window] = []
+    def __init__(self, unit: str, target_hz: int | None) -> None:
         self.count = 0
+        self._unit, self._target_hz = unit, target_hz
+        self._table = _table(MOST_SAMPLES if target_hz is None else 0)
+        self._kept = self._table[:0]
         self._stands_for = 1
         self._in_last = 0
 
+    @property
+    def windows(self) -> list[Window]:
+        """The windows in order of time, without what the saving does not compare."""
+        return [self._window(*numbers) for numbers in self._kept.tolist()]
+
     def add(self, window: Window) -> None:
         """Add a window, in order of time."""
-        window = _compared_part(window)
         self.count += 1
-        if self.windows and self._in_last < self._stands_for:
-            self.windows[-1] = _joined(self.windows[-1], window)
+        row = _row(window, self._table.dtype)
+        if len(self._kept) and self._in_last < self._stands_for:
+            self._kept[-1] = _joined(self._kept[-1], row)
             self._in_last += 1
             return
-        if len(self.windows) >= MOST_WINDOWS:
-            pairs = zip(self.windows[::2], self.windows[1::2], strict=True)
-            self.windows = [_joined(*pair) for pair in pairs]
-            self._stands_for *= 2
-        self.windows.append(window)
+        if len(self._kept) == len(self._table):
+            self._halve()
+        count = len(self._kept)
+        self._table[count] = row
+        self._kept = self._table[: count + 1]
         self._in_last = 1
 
+    def _halve(self) -> None:
+        """Make one of every two neighbours, in a table of its own: the old one may be read."""
+        pairs = list(zip(self._kept[::2], self._kept[1::2], strict=True))
+        self._table = np.zeros_like(self._table)
+        for at, pair in enumerate(pairs):
+            self._table[at] = _joined(*pair)
+        self._kept = self._table[: len(pairs)]
+        self._stands_for *= 2
 
-def _compared_part(window: Window) -> Window:
-    joules = window.rail_energy_j
-    return Window(
-        start_ns=window.start_ns,
-        end_ns=window.end_ns,
-        duration_s=window.duration_s,
-        target_hz=window.target_hz,
-        steps=window.steps,
-        work=window.work,
-        unit=window.unit,
-        energy_j=window.energy_j,
-        rail_energy_j={rail: joules[rail] for rail in TWO_RAILS if rail in joules} or NOTHING,
-        samples=_Packed(window.samples) if window.target_hz is None else (),
-        **_EMPTY,
-    )
-
-
-def _joined(first: Window, second: Window) -> Window:
-    """Return two windows at one operating point as one."""
-    rails = first.rail_energy_j.keys() & second.rail_energy_j.keys()
-    return replace(
-        first,
-        end_ns=second.end_ns,
-        duration_s=first.duration_s + second.duration_s,
-        steps=first.steps + second.steps,
-        work=add_known(first.work, second.work),
-        energy_j=add_known(first.energy_j, second.energy_j),
-        rail_energy_j={
-            rail: add_known(first.rail_energy_j[rail], second.rail_energy_j[rail]) for rail in rails
-        }
-        or NOTHING,
-        samples=_Packed([*first.samples, *second.samples]),
-    )
+    def _window(
+        self,
+        start_ns: int,
+        end_ns: int,
+        duration_s: float,
+        steps: int,
+        work: float,
+        energy_j: float,
+        rails_j: list[float],
+        samples: list[list[float]],
+    ) -> Window:
+        return Window(
+            start_ns=start_ns,
+            end_ns=end_ns,
+            duration_s=duration_s,
+            target_hz=self._target_hz,
+            steps=steps,
+            work=known(work),
+            unit=self._unit,
+            energy_j=known(energy_j),
+            rail_energy_j=dict(zip(TWO_RAILS, map(known, rails_j), strict=True)),
+            samples=[StepSample(w, t, known(j)) for w, t, j in samples if not math.isnan(w)],
+        )
 
 
-class _Packed(Sequence[StepSample]):
-    """Some of a window's steps, evenly chosen, in an eighth of what the objects take.
+def _table(samples: int) -> Rows:
+    """Return a table of rows, each with room for so many steps; NaN stands for None."""
+    kinds = {name: "i8" if name in ("start_ns", "end_ns", "steps") else "f8" for name in NUMBERS}
+    arrays: list[Any] = [("rails_j", "f8", len(TWO_RAILS)), ("samples", "f8", (samples, 3))]
+    return np.zeros(MOST_WINDOWS, np.dtype([*kinds.items(), *arrays]))
 
-    A run keeps thousands of them, and they would be most of what it keeps. NaN stands for None.
-    """
 
-    __slots__ = ("_numbers",)
+def _row(window: Window, like: np.dtype[np.void]) -> Rows:
+    numbers = [_number(getattr(window, name)) for name in NUMBERS]
+    rails_j = [_number(window.rail_energy_j.get(rail)) for rail in TWO_RAILS]
+    steps = ((each.work, each.time_s, _number(each.energy_j)) for each in window.samples)
+    return np.array((*numbers, rails_j, _thinned(steps, like)), like)
 
-    def __init__(self, samples: Sequence[StepSample]) -> None:
-        every = max(1, -(-len(samples) // MOST_SAMPLES))
-        rows = [
-            (each.work, each.time_s, math.nan if each.energy_j is None else each.energy_j)
-            for each in samples[::every]
-        ]
-        self._numbers = array("d", chain.from_iterable(rows))
 
-    def __len__(self) -> int:
-        return len(self._numbers) // 3
+def _joined(first: Any, second: Any) -> Rows:
+    """Return two windows at one operating point as one; what one of them lacks is missing."""
+    joined = np.array(first)
+    joined["end_ns"] = second["end_ns"]
+    for name in SUMMED:
+        joined[name] += second[name]
+    steps = [*first["samples"], *second["samples"]]
+    joined["samples"] = _thinned((each for each in steps if not math.isnan(each[0])), joined.dtype)
+    return joined
 
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
-        if not -len(self) <= at < len(self):
-            raise IndexError(at)
-        work, time_s, energy_j = self._numbers[3 * (at % len(self)) :][:3]
-        return StepSample(work, time_s, known(energy_j))
+
+def _thinned(steps: Iterable[Any], like: np.dtype[np.void]) -> npt.NDArray[np.float64]:
+    """Return some of the steps, evenly chosen, and NaN for those there are fewer."""
+    found = np.full(like["samples"].shape, math.nan)
+    if len(found):
+        every = list(steps)
+        chosen = every[:: max(1, -(-len(every) // len(found)))]
+        found[: len(chosen)] = chosen or math.nan
+    return found
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

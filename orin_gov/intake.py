@@ -8,7 +8,7 @@ import numpy as np
 from orin_gov._phases import PhaseRing
 from orin_gov.board.probe import Board
 from orin_gov.energy import EnergyTimeline
-from orin_gov.measured import MeasuredStep, measure_step
+from orin_gov.measured import MeasuredStep, measure_steps
 from orin_gov.policy.window import Window
 from orin_gov.windows import WindowBuilder
 from orin_gov.workload.tracker import MARK, Step, StepTracker
@@ -59,8 +59,11 @@ class Intake:
 
         Whoever asks begins the builder's next window before asking on.
         """
+        covered = []
         while self._waiting and self._is_covered(self._waiting[0], now_ns):
-            yield from self._take(self._waiting.popleft())
+            covered.append(self._waiting.popleft())
+        for measured in measure_steps(covered, self._timeline, self._total, self._resolved):
+            yield from self._take(measured)
         yield from self._at_epoch_end()
         yield from self._by_time(now_ns)
 
@@ -69,11 +72,11 @@ class Intake:
         late = now_ns - step.end_ns > SENSOR_PATIENCE_NS
         return late or (covered_ns is not None and covered_ns >= step.end_ns)
 
-    def _take(self, step: Step) -> Iterator[Window]:
+    def _take(self, measured: MeasuredStep) -> Iterator[Window]:
+        step = measured.step
         if not step.number and not self._stepped:
             self._stepped = True
             self._builder.begin_at(step.begin_ns)
-        measured = measure_step(step, self._timeline, self._total, self._resolved)
         self._took(measured)
         self._taken = step.number + 1
         if window := self._builder.add(measured):

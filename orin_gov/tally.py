@@ -144,7 +144,9 @@ class Tally:
         self._disturbed += bool(window.disturbed)
         if record.is_compared:
             key = (window.unit, window.target_hz, window.energy_j is None)
-            self._series.setdefault(key, Series()).add(window)
+            if key not in self._series:
+                self._series[key] = Series(window.unit, window.target_hz)
+            self._series[key].add(window)
 
 
 def told_once(warnings: list[str], told: str) -> None:

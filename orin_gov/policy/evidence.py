@@ -61,6 +61,8 @@ class Evidence:
         # Where a cap moves twice before a baseline was measured, the earlier one knows.
         unknown = before is not None and before.belief is None
         self._before: Evidence | None = before._before if before and unknown else before
+        if self._before is not None:
+            self._before._before = None  # a run with heat has many, and one before is enough
         self.reference = Reference()
         self.belief: Belief | None = None
         self.measured: set[int] = set()

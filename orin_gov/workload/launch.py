@@ -110,7 +110,12 @@ def launch(target: Target, ring: int, caller: Caller | None = None) -> subproces
     except FileNotFoundError as error:
         raise TargetNotFoundError(f"{target.argv[0]}: {error.strerror}") from error
     except OSError as error:
-        raise TargetNotRunnableError(f"{target.argv[0]}: {error.strerror}") from error
+        whose = (
+            f" for {caller.env.get('USER', caller.uid)}, whose process it would be"
+            if caller
+            else ""
+        )
+        raise TargetNotRunnableError(f"{target.argv[0]}: {error.strerror}{whose}") from error
 
 
 def _unblock_signals() -> None:

@@ -32,7 +32,7 @@ from orin_gov.commands import main
 from orin_gov.energy import EnergyTimeline
 from orin_gov.epoch import Epoch
 from orin_gov.errors import OrinGovError
-from orin_gov.measured import measure_step
+from orin_gov.measured import measure_steps
 from orin_gov.policy.features import FEATURES
 from orin_gov.policy.policy_file import dump_policy, parse_policy
 from orin_gov.policy.tree import walk
@@ -182,8 +182,9 @@ def follow(records: bytes) -> None:
     timeline = EnergyTimeline(("A", "B"))
     builder = WindowBuilder(Epoch(steps=2), timeline, ("A",), {})
     builder.begin(None, 0)
-    for step in StepTracker().feed(np.frombuffer(records, dtype=MARK)):
-        builder.add(measure_step(step, timeline, ("A",), True))
+    steps = StepTracker().feed(np.frombuffer(records, dtype=MARK))
+    for measured in measure_steps(steps, timeline, ("A",), True):
+        builder.add(measured)
 
 
 def integer(data: bytes) -> None:

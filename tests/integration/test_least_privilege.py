@@ -126,6 +126,20 @@ def test_under_sudo_nothing_is_read_that_the_caller_may_not_read(
     assert "ermission denied" in done.stderr or "no such script" in done.stderr
 
 
+def test_what_the_caller_may_not_run_is_not_started_and_the_board_left(
+    folder: Path, root: Path
+) -> None:
+    tool = folder / "roots-tool"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o700)
+    before = content(root)
+    done = under_sudo(folder, "run", "--root", root, "--", tool)
+    assert done.returncode == 126
+    told = f"orin-gov error: {tool}: Permission denied for nobody, whose process it would be"
+    assert done.stderr.splitlines()[-1] == told
+    assert content(root) == before
+
+
 def test_the_phases_of_a_script_under_sudo_are_still_seen(folder: Path, root: Path) -> None:
     """The shared memory has no name and no owner: who inherits it may use it."""
     script = folder / "train.py"

@@ -38,7 +38,7 @@ init=$work/init
 chmod 755 "$work" "$init"
 timeout "${RIG_TIMEOUT:-300}" "$dest/linux" mem="${RIG_MEM:-1G}" root=/dev/root rootfstype=hostfs \
   rootflags=/ ro dtb="$dest/orin.dtb" init="$init" con=null con0=fd:0,fd:1 quiet \
-  "${time[@]}" \
+  uml_dir="$work/" "${time[@]}" \
   </dev/null 2>&1 | awk -W interactive '
     {sub(/\r/, "")}
     /^rig-exit-status /{status=$2; seen=1; next}

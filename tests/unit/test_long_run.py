@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plants import POINTS, Plant, policy_of
+from plants import POINTS, Plant, governor, policy_of
 from runs import tally_of
 from trees import build_tree
 
@@ -170,6 +170,20 @@ def test_what_is_known_of_all_windows_does_not_grow_with_the_hours(few_kept) -> 
     assert tally.epochs == 900
     assert sum(tally.counts()) > 880
     assert tally.over_current == {"oc1": 900, "oc3": 0}
+
+
+def test_what_was_known_before_each_move_of_a_cap_does_not_add_up() -> None:
+    subject, plant = governor(), Plant()
+
+    def play() -> Iterator[None]:
+        target_hz = subject.first().target_hz
+        for move in count():
+            for _ in range(8):
+                target_hz = subject.decide(plant.window(target_hz)).target_hz
+            target_hz = subject.set_points(POINTS[: -1 - move % 2], "heat").target_hz
+            yield
+
+    assert growth(play(), 60) < 100
 
 
 def record(number: int, disturbed: str | None = None) -> EpochRecord:

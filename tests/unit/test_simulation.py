@@ -9,7 +9,7 @@ from orin_gov._sampler import Samples
 from orin_gov.deciding import load_policy
 from orin_gov.energy import EnergyTimeline
 from orin_gov.epoch import Epoch
-from orin_gov.measured import measure_step
+from orin_gov.measured import measure_steps
 from orin_gov.phases import PHASES
 from orin_gov.policy.decision import State
 from orin_gov.policy.governor import Governor
@@ -131,7 +131,7 @@ class AsMeasured:
         module = [rail.label for rail in board.module_rails]
         builder = WindowBuilder(Epoch(n, None, 0.0), timeline, module)
         builder.begin(hz, 0)
-        self.window = [builder.add(measure_step(step, timeline, module)) for step in steps][-1]
+        self.window = [builder.add(each) for each in measure_steps(steps, timeline, module)][-1]
 
     @staticmethod
     def _samples(watts):

@@ -2,7 +2,6 @@
 
 import time
 import tracemalloc
-from dataclasses import replace
 
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.saving import relative_to_baseline
@@ -48,7 +47,7 @@ def test_a_days_epochs_take_little_memory_and_lead_to_a_saving() -> None:
         tally.add_epoch(record(number))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept < 550_000
+    assert kept < 450_000
     # The last ones are whole: they are what is looked at while the run goes on.
     assert tally.recent == [record(hours * EPOCHS_OF_HOUR - n) for n in range(KEPT_WHOLE, 0, -1)]
     began_s = time.process_time()
@@ -56,18 +55,6 @@ def test_a_days_epochs_take_little_memory_and_lead_to_a_saving() -> None:
     assert time.process_time() - began_s < 2.0
     assert energy is not None
     assert energy.low < -0.09 < energy.high or abs(energy.value + 0.1) < 0.02
-
-
-def test_of_a_baseline_window_steps_are_kept_evenly_chosen_as_they_were() -> None:
-    tally = Tally()
-    steps = [StepSample(1.0 + i, 0.1 * i, None if i % 8 == 0 else 3.0 * i) for i in range(60)]
-    for number in range(KEPT_WHOLE + 1):
-        whole = record(20 * number)
-        tally.add_epoch(replace(whole, window=replace(whole.window, samples=steps)))
-    _, (put_away, *recent) = tally.windows()
-    assert list(put_away.samples) == steps[::3]
-    assert put_away.samples[-2:] == [steps[54], steps[57]]
-    assert all(window.samples == steps for window in recent)
 
 
 def test_the_saving_of_a_days_records_is_computed_in_a_moment() -> None:

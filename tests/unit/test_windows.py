@@ -8,7 +8,7 @@ from orin_gov._sampler import Samples
 from orin_gov.counts import Counts
 from orin_gov.energy import EnergyTimeline
 from orin_gov.epoch import Epoch
-from orin_gov.measured import measure_step
+from orin_gov.measured import measure_steps
 from orin_gov.policy.window import Window
 from orin_gov.windows import WindowBuilder
 from orin_gov.workload.tracker import Step
@@ -22,7 +22,7 @@ def add(
     to: WindowBuilder, steps: list[Step], unread: frozenset[str] = frozenset()
 ) -> list[Window | None]:
     source = timeline(unread)
-    return [to.add(measure_step(each, source, TOTAL)) for each in steps]
+    return [to.add(each) for each in measure_steps(steps, source, TOTAL)]
 
 
 def test_a_window_sums_its_steps() -> None:
