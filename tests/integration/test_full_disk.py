@@ -101,3 +101,17 @@ def test_what_cannot_be_said_costs_neither_the_script_nor_its_exit_code(
     assert limits(gpu_folder(root)) == AT_REST
     (summary,) = tmp_path.glob("orin_gov_runs/*/summary.json")
     assert summary.read_text().endswith("}\n")
+
+
+@pytest.mark.parametrize("moment", ["at once", "written"])
+def test_a_present_moment_that_cannot_be_written_or_removed_costs_nothing(
+    tmp_path: Path, moment: str
+) -> None:
+    root = build_tree(tmp_path / "board")
+    wait = "until [ -s run/live.json ]; do sleep 0.05; done; " if moment == "written" else ""
+    body = f"{wait}rm -f run/live.json; mkdir run/live.json; sleep 1; exit 7"
+    words = command("run", "--root", root, "--output", "run", "--", "sh", "-c", body)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 7
+    assert "Traceback" not in done.stderr
+    assert read_run(tmp_path / "run").summary is not None
