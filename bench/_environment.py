@@ -19,7 +19,7 @@ from orin_gov.counts import Counts
 from orin_gov.epoch import Epoch
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision, Outcome, State
-from orin_gov.policy.reference import relative_error
+from orin_gov.policy.line import relative_error
 from orin_gov.policy.window import StepSample, Window
 
 NOISE = 0.006

@@ -5,27 +5,42 @@ among others that go, leave holes in the heap of a run that lasts for days.
 """
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from orin_gov.measured import known
+from orin_gov.policy.line import NO_STEPS, Sums
+from orin_gov.policy.reference import step_sums
 from orin_gov.policy.saving import TWO_RAILS
-from orin_gov.policy.window import StepSample, Window
+from orin_gov.policy.window import StepSums, Window
 
 MOST_WINDOWS = 250
 """Windows kept for the comparison at each operating point; where there are more, neighbours become
 one, as if the decision epoch had been twice as long."""
 
-MOST_SAMPLES = 20
-"""Steps kept of such a window: they tell how time and energy grow with the work."""
-
 Rows = npt.NDArray[np.void]
 
-NUMBERS = ("start_ns", "end_ns", "duration_s", "steps", "work", "energy_j")
-SUMMED = ("duration_s", "steps", "work", "energy_j", "rails_j")
+NUMBERS = {
+    "start_ns": "i8",
+    "end_ns": "i8",
+    "duration_s": "f8",
+    "steps": "i8",
+    "work": "f8",
+    "energy_j": "f8",
+}
+ROW = np.dtype(
+    [
+        *NUMBERS.items(),
+        ("rails_j", "f8", len(TWO_RAILS)),
+        ("time", "f8", len(NO_STEPS)),
+        ("energy", "f8", len(NO_STEPS)),
+    ]
+)
+"""A window in numbers: as a Window has them, and the sums over its steps; NaN stands for None."""
+
+SUMMED = ("duration_s", "steps", "work", "energy_j", "rails_j", "time", "energy")
 
 
 class Series:
@@ -38,7 +53,7 @@ class Series:
     def __init__(self, unit: str, target_hz: int | None) -> None:
         self.count = 0
         self._unit, self._target_hz = unit, target_hz
-        self._table = _table(MOST_SAMPLES if target_hz is None else 0)
+        self._table = np.zeros(MOST_WINDOWS, ROW)
         self._kept = self._table[:0]
         self._stands_for = 1
         self._in_last = 0
@@ -51,7 +66,7 @@ class Series:
     def add(self, window: Window) -> None:
         """Add a window, in order of time."""
         self.count += 1
-        row = _row(window, self._table.dtype)
+        row = _row(window)
         if len(self._kept) and self._in_last < self._stands_for:
             self._kept[-1] = _joined(self._kept[-1], row)
             self._in_last += 1
@@ -81,7 +96,8 @@ class Series:
         work: float,
         energy_j: float,
         rails_j: list[float],
-        samples: list[list[float]],
+        time: list[float],
+        energy: list[float],
     ) -> Window:
         return Window(
             start_ns=start_ns,
@@ -93,22 +109,15 @@ class Series:
             unit=self._unit,
             energy_j=known(energy_j),
             rail_energy_j=dict(zip(TWO_RAILS, map(known, rails_j), strict=True)),
-            samples=[StepSample(w, t, known(j)) for w, t, j in samples if not math.isnan(w)],
+            sums=StepSums(Sums(*time), None if math.isnan(energy[0]) else Sums(*energy)),
         )
 
 
-def _table(samples: int) -> Rows:
-    """Return a table of rows, each with room for so many steps; NaN stands for None."""
-    kinds = {name: "i8" if name in ("start_ns", "end_ns", "steps") else "f8" for name in NUMBERS}
-    arrays: list[Any] = [("rails_j", "f8", len(TWO_RAILS)), ("samples", "f8", (samples, 3))]
-    return np.zeros(MOST_WINDOWS, np.dtype([*kinds.items(), *arrays]))
-
-
-def _row(window: Window, like: np.dtype[np.void]) -> Rows:
+def _row(window: Window) -> Rows:
     numbers = [_number(getattr(window, name)) for name in NUMBERS]
     rails_j = [_number(window.rail_energy_j.get(rail)) for rail in TWO_RAILS]
-    steps = ((each.work, each.time_s, _number(each.energy_j)) for each in window.samples)
-    return np.array((*numbers, rails_j, _thinned(steps, like)), like)
+    sums = step_sums(window)
+    return np.array((*numbers, rails_j, sums.time, sums.energy or [math.nan] * len(NO_STEPS)), ROW)
 
 
 def _joined(first: Any, second: Any) -> Rows:
@@ -117,19 +126,7 @@ def _joined(first: Any, second: Any) -> Rows:
     joined["end_ns"] = second["end_ns"]
     for name in SUMMED:
         joined[name] += second[name]
-    steps = [*first["samples"], *second["samples"]]
-    joined["samples"] = _thinned((each for each in steps if not math.isnan(each[0])), joined.dtype)
     return joined
-
-
-def _thinned(steps: Iterable[Any], like: np.dtype[np.void]) -> npt.NDArray[np.float64]:
-    """Return some of the steps, evenly chosen, and NaN for those there are fewer."""
-    found = np.full(like["samples"].shape, math.nan)
-    if len(found):
-        every = list(steps)
-        chosen = every[:: max(1, -(-len(every) // len(found)))]
-        found[: len(chosen)] = chosen or math.nan
-    return found
 
 
 def _number(value: float | None) -> float:

@@ -16,8 +16,9 @@ from orin_gov.disturbances import Disturbances
 from orin_gov.ending import Ending
 from orin_gov.energy import EnergyTimeline
 from orin_gov.epoch import Epoch
-from orin_gov.helm import Helm, Lookout, has_come
+from orin_gov.helm import Helm, has_come
 from orin_gov.intake import Intake
+from orin_gov.lookout import Lookout
 from orin_gov.measured import MeasuredStep
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision

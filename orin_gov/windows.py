@@ -12,7 +12,7 @@ from orin_gov.energy import EnergyTimeline
 from orin_gov.epoch import Epoch
 from orin_gov.measured import MeasuredStep, known, module_energy, sum_known
 from orin_gov.policy.decision import State
-from orin_gov.policy.reference import relative_error
+from orin_gov.policy.line import relative_error
 from orin_gov.policy.window import StepSample, Window
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from orin_gov.policy.answer import Answer
 from orin_gov.policy.belief import STEADY_WALK, Belief, Scatter, log_ratio
 from orin_gov.policy.decision import LEAST_NOISE, Outcome
+from orin_gov.policy.line import relative_error
 from orin_gov.policy.objective import Objective
 from orin_gov.policy.promise import SURE
-from orin_gov.policy.reference import Reference, relative_error, samples_of
+from orin_gov.policy.reference import Reference, samples_of
 from orin_gov.policy.tree import Leaf, Policy
 from orin_gov.policy.window import Window
 

@@ -1,8 +1,7 @@
 """The reference: what the baseline took, as a law of the work in a step.
 
-A step has a part that is the same for every step (optimizer, launches) and one that grows with its
-tokens. Time and energy per step are lines in the work, fitted on the baseline's own steps, so that
-short and long sentences look like neither savings nor slowdowns.
+Time and energy per step are lines in the work, fitted on the baseline's own steps, so that short and
+long sentences look like neither savings nor slowdowns.
 """
 
 from collections.abc import Sequence
@@ -10,51 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from orin_gov.policy.window import StepSample, Window
-
-
-@dataclass(frozen=True)
-class Line:
-    """A quantity of `steps` steps that did `work`: per_step * steps + per_unit * work."""
-
-    per_step: float
-    per_unit: float
-
-    def of(self, window: Window) -> float | None:
-        """Return what the line expects of the window, or None where its work is not known."""
-        if not window.work:
-            return None
-        return self.per_step * window.steps + self.per_unit * window.work
-
-
-def fit_line(works: Sequence[float], values: Sequence[float]) -> Line:
-    """Fit values to works by least squares, with neither part negative.
-
-    Between constant and proportional, then: outside the works seen, neither runs away.
-    """
-    x, y = np.asarray(works, dtype=float), np.asarray(values, dtype=float)
-    dx = x - x.mean()
-    spread = float(dx @ dx)
-    if spread <= 1e-12 * float(x @ x):
-        return Line(0.0, float(y.sum() / x.sum()))  # all alike: nothing tells the parts apart
-    slope = float(dx @ y) / spread
-    if slope < 0:
-        return Line(float(y.mean()), 0.0)
-    per_step = float(y.mean()) - slope * float(x.mean())
-    if per_step < 0:
-        return Line(0.0, float((x @ y) / (x @ x)))
-    return Line(per_step, slope)
-
-
-def relative_error(works: Sequence[float], times_s: Sequence[float]) -> float | None:
-    """Return the standard error of the mean step time about its line, as a share of that mean."""
-    line = fit_line(works, times_s)
-    freedom = len(works) - (2 if line.per_step and line.per_unit else 1)
-    if freedom < 1:
-        return None
-    x, y = np.asarray(works, dtype=float), np.asarray(times_s, dtype=float)
-    residual = y - line.per_step - line.per_unit * x
-    return float(np.sqrt(residual @ residual / freedom / len(y)) / y.mean())
+from orin_gov.policy.line import NO_STEPS, Sums, line_through, sums_of
+from orin_gov.policy.window import StepSample, StepSums, Window
 
 
 @dataclass
@@ -62,18 +18,18 @@ class Reference:
     """Baseline windows and the laws fitted on them; nothing but `add` changes it."""
 
     windows: list[Window] = field(default_factory=list)
-    _time: Line | None = None
-    _energy: Line | None = None
+    _time: Sums = NO_STEPS
+    _energy: Sums = NO_STEPS
 
     def add(self, window: Window) -> None:
         """Add a baseline window; one without work teaches nothing and is left out."""
         if not window.work:
             return
         self.windows.append(window)
-        samples = [sample for each in self.windows for sample in samples_of(each)]
-        self._time = fit_line([each.work for each in samples], [each.time_s for each in samples])
-        measured = [pair for each in self.windows for pair in _energies(each)]
-        self._energy = fit_line(*zip(*measured, strict=True)) if measured else None
+        sums = step_sums(window)
+        self._time = self._time.and_of(sums.time)
+        if sums.energy is not None:
+            self._energy = self._energy.and_of(sums.energy)
 
     def relative_time(self, window: Window) -> float | None:
         """Return the window's time against what the reference expects (1 = as in the baseline)."""
@@ -109,17 +65,25 @@ def samples_of(window: Window) -> Sequence[StepSample]:
     return [StepSample((window.work or 0.0) / n, window.duration_s / n, energy_j)]
 
 
-def _energies(window: Window) -> list[tuple[float, float]]:
-    """Work and joules of the window's steps; none where one is missing: it may be the dearest."""
-    pairs = [(each.work, each.energy_j) for each in samples_of(window)]
-    known = [(work, joules) for work, joules in pairs if joules is not None]
-    return known if len(known) == len(pairs) else []
+def step_sums(window: Window) -> StepSums:
+    """Return the sums over the window's steps; no energies where one is missing: it may be the
+    dearest."""
+    if window.sums is not None:
+        return window.sums
+    samples = samples_of(window)
+    works = [each.work for each in samples]
+    energies = [each.energy_j for each in samples if each.energy_j is not None]
+    known = len(energies) == len(works)
+    times = sums_of(works, [each.time_s for each in samples])
+    return StepSums(times, sums_of(works, energies) if known else None)
 
 
 def _mean_error(errors: Sequence[float]) -> float:
     return float(np.hypot.reduce(errors)) / len(errors) if errors else 0.0
 
 
-def _ratio(value: float | None, line: Line | None, window: Window) -> float | None:
-    expected = None if line is None else line.of(window)
-    return value / expected if value is not None and expected else None
+def _ratio(value: float | None, sums: Sums, window: Window) -> float | None:
+    if value is None or not window.work or not sums.n:
+        return None
+    expected = line_through(sums).of(window.steps, window.work)
+    return value / expected if expected else None

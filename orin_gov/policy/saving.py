@@ -145,13 +145,12 @@ def two_rails_j(rail_energy_j: Mapping[str, float | None]) -> float | None:
 
 
 def _on_two_rails(window: Window) -> Window:
-    return replace(window, energy_j=two_rails_j(window.rail_energy_j), samples=())
+    return replace(window, energy_j=two_rails_j(window.rail_energy_j), samples=(), sums=None)
 
 
 def _reference(baseline: Sequence[Window]) -> Reference:
-    counted = [window for window in baseline if window.work]
-    reference = Reference(counted[:-1])  # fitted once, with the last: a day has many
-    for window in counted[-1:]:
+    reference = Reference()
+    for window in baseline:
         reference.add(window)
     return reference
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orin_gov.epoch import Epoch
-from orin_gov.policy.reference import relative_error
+from orin_gov.policy.line import relative_error
 from orin_gov.policy.window import StepSample, Window
 from orin_gov.virtual.counted import power_range_w
 from orin_gov.virtual.job import StepKind
