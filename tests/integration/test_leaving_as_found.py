@@ -487,6 +487,24 @@ def test_a_run_that_is_refused_leaves_no_directory(root: Path, orin_gov, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    "words", [("--policy", "bad.json", "--output", "run"), ("--output", "taken")]
+)
+def test_what_is_refused_has_not_touched_the_board(
+    slow: Path, orin_gov, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Neither for a moment: `content` tells when each file was written last."""
+    (tmp_path / "bad.json").write_text("[]")
+    (tmp_path / "taken").mkdir()
+    before, files = content(slow), sorted(tmp_path.glob("*"))
+    done = orin_gov("run", "--root", slow, "--fast-sensors", *words, "--", "touch", "ran")
+    assert done.returncode == 125
+    assert len(done.stderr.splitlines()) == 1
+    assert content(slow) == before
+    assert sorted(tmp_path.glob("*")) == files
+    assert not [*(tmp_path / "taken").iterdir()]
+
+
 # Where there is nothing to govern with: the script runs on, unless --strict
 
 
