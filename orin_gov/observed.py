@@ -64,7 +64,7 @@ class Comparison:
         began_s = time.thread_time()
         self._seen = tally.epochs
         self.governed, self.baseline = tally.counts()
-        changes = relative_to_baseline(*tally.windows())
+        changes = relative_to_baseline(*tally.compared())
         self.energy, self.time = (asdict(each) if each else None for each in changes)
         took_s = time.thread_time() - began_s
         self._next_s = time.monotonic() + max(COMPARE_S, COMPARE_SHARE * took_s)

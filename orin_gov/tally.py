@@ -4,11 +4,14 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from orin_gov._actuator import Transition
-from orin_gov.compared import Series
 from orin_gov.measured import MeasuredStep
+from orin_gov.policy.compared import BY_ITSELF, Rows, rows_of
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Progress, Window
+from orin_gov.series import Series
 
 KEPT_WHOLE = 4
 """Epochs of which all is kept in memory; the run directory has the rest."""
@@ -107,28 +110,28 @@ class Tally:
         """Windows that heat or over-current has touched: they are in no comparison."""
         return self._disturbed + sum(bool(each.window.disturbed) for each in self.recent)
 
-    def windows(self) -> tuple[list[Window], list[Window]]:
+    @property
+    def unit(self) -> str | None:
+        """What the work of the windows is counted in that can be compared: that of the last one."""
+        return self.recent[-1].window.unit if self.recent else None
+
+    def compared(self) -> tuple[Rows, Rows]:
         """Return the governed windows and the baseline windows, in order; warm-up is in neither.
 
         Where the unit of work has changed, only windows of the last unit can be compared.
         """
-        if not self.recent:
-            return [], []
-        unit = self.recent[-1].window.unit
+        unit = self.unit
         kept = [series for (its, *_), series in list(self._series.items()) if its == unit]
-        windows = [window for series in kept for window in series.windows]
+        parts = [series.rows for series in kept]
         # Last: what is put away meanwhile may be missing for a moment, and must not count twice.
-        windows += [
-            each.window for each in self.recent if each.is_compared and each.window.unit == unit
-        ]
-        windows.sort(key=lambda window: window.start_ns)
-        return (
-            [window for window in windows if window.target_hz is not None],
-            [window for window in windows if window.target_hz is None],
-        )
+        last = [each for each in self.recent if each.is_compared and each.window.unit == unit]
+        rows = np.concatenate([*parts, rows_of([each.window for each in last])])
+        rows = rows[np.argsort(rows["start_ns"], kind="stable")]
+        own = rows["target_hz"] == BY_ITSELF
+        return rows[~own], rows[own]
 
     def counts(self) -> tuple[int, int]:
-        """Return how many governed and how many baseline windows went into `windows`."""
+        """Return how many governed and how many baseline windows went into `compared`."""
         found = [0, 0]
         if self.recent:
             unit = self.recent[-1].window.unit
@@ -147,7 +150,7 @@ class Tally:
         if record.is_compared:
             key = (window.unit, window.target_hz, window.energy_j is None, not window.work)
             if key not in self._series:
-                self._series[key] = Series(window.unit, window.target_hz)
+                self._series[key] = Series()
             self._series[key].add(window)
 
 

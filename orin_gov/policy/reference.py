@@ -6,11 +6,22 @@ long sentences look like neither savings nor slowdowns.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from orin_gov.policy.line import NO_STEPS, Sums, line_through, sums_of
-from orin_gov.policy.window import StepSample, StepSums, Window
+from orin_gov.policy.window import StepSample, Window
+
+
+class StepSums(NamedTuple):
+    """Of the steps of a window: the sums of their times over their work, and of their energies.
+
+    None: one of the energies was not measured.
+    """
+
+    time: Sums
+    energy: Sums | None
 
 
 @dataclass
@@ -68,8 +79,6 @@ def samples_of(window: Window) -> Sequence[StepSample]:
 def step_sums(window: Window) -> StepSums:
     """Return the sums over the window's steps; no energies where one is missing: it may be the
     dearest."""
-    if window.sums is not None:
-        return window.sums
     samples = samples_of(window)
     works = [each.work for each in samples]
     energies = [each.energy_j for each in samples if each.energy_j is not None]

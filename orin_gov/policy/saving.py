@@ -6,19 +6,17 @@ neither like a saving nor like a slowdown. Changes are logarithms of ratios to t
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from orin_gov.policy.reference import Reference
+from orin_gov.policy.compared import Rows, rows_of
+from orin_gov.policy.line import Line, Sums, line_through
 from orin_gov.policy.window import Window
 
 Floats = npt.NDArray[np.float64]
-
-TWO_RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV")
-"""What published fine-tuning energies count; on an AGX Orin these two rails exist."""
 
 DRAWS = 400
 DRAWN_AT_ONCE = 20_000
@@ -86,35 +84,32 @@ class AgainstTop:
 
 
 def relative_to_baseline(
-    governed: Sequence[Window], baseline: Sequence[Window]
+    governed: Rows | Sequence[Window], baseline: Rows | Sequence[Window]
 ) -> tuple[Change | None, Change | None]:
     """Return the change of energy and of time; None with fewer than two windows on a side."""
-    reference = _reference(baseline)
-    energy, time = (
-        _change(governed, baseline, of)
-        for of in (reference.relative_energy, reference.relative_time)
-    )
-    return energy, time
+    others, own = _rows(governed), _rows(baseline)
+    return _change(others, own, "energy_j", "energy"), _change(others, own, "duration_s", "time")
 
 
-def saving(governed: Sequence[Window], baseline: Sequence[Window]) -> Saving:
+def saving(governed: Rows | Sequence[Window], baseline: Rows | Sequence[Window]) -> Saving:
     """Return all changes against the board's own governor; None where there is none to tell."""
-    energy, time = relative_to_baseline(governed, baseline)
-    own, others = ([_on_two_rails(each) for each in side] for side in (baseline, governed))
-    two_rails = _reference(own)
-    return Saving(energy, time, _change(others, own, two_rails.relative_energy))
+    others, own = _rows(governed), _rows(baseline)
+    energy, time = relative_to_baseline(others, own)
+    return Saving(energy, time, _change(others, own, "two_rails_j", None))
 
 
 def against_top(
-    governed: Sequence[Window], baseline: Sequence[Window], believed: Expected | None
+    governed: Rows | Sequence[Window],
+    baseline: Rows | Sequence[Window],
+    believed: Expected | None,
 ) -> AgainstTop | None:
     """Return the run against the pinned maximum of `believed`: from windows run there, where there
     are two or more, and else from what the governor believes of it."""
     if believed is None:
         return None
-    all_energy, all_time = relative_to_baseline(governed, baseline)
-    top = [window for window in governed if window.target_hz == believed.target_hz]
-    energy, time = relative_to_baseline(top, baseline)
+    others, own = _rows(governed), _rows(baseline)
+    all_energy, all_time = relative_to_baseline(others, own)
+    energy, time = relative_to_baseline(others[others["target_hz"] == believed.target_hz], own)
     if energy is not None and time is not None:
         found = [(energy.log, energy.log_error), (time.log, time.log_error)]
     else:
@@ -138,27 +133,15 @@ def why_no_saving(governed: int, baseline: int, energy: Change | None) -> str | 
     return "the energy or the work of too many windows is missing"
 
 
-def two_rails_j(rail_energy_j: Mapping[str, float | None]) -> float | None:
-    """Return the energy of the two rails together, None where the board has not both."""
-    joules = [rail_energy_j.get(rail) for rail in TWO_RAILS]
-    return None if None in joules else float(sum(filter(None, joules)))
+def _rows(windows: Rows | Sequence[Window]) -> Rows:
+    return windows if isinstance(windows, np.ndarray) else rows_of(windows)
 
 
-def _on_two_rails(window: Window) -> Window:
-    return replace(window, energy_j=two_rails_j(window.rail_energy_j), samples=(), sums=None)
-
-
-def _reference(baseline: Sequence[Window]) -> Reference:
-    reference = Reference()
-    for window in baseline:
-        reference.add(window)
-    return reference
-
-
-def _change(
-    governed: Sequence[Window], baseline: Sequence[Window], of: Callable[[Window], float | None]
-) -> Change | None:
-    own, others = _values(baseline, of), _values(governed, of)
+def _change(governed: Rows, baseline: Rows, name: str, sums: str | None) -> Change | None:
+    line = _line(baseline, name, sums)
+    if line is None:
+        return None
+    own, others = _values(baseline, name, line), _values(governed, name, line)
     if min(len(own), len(others)) < LEAST_WINDOWS:
         return None
     stops = _stops(own[:, 0], others[:, 0])
@@ -173,14 +156,26 @@ def _change(
     return Change(math.expm1(value), low, high, len(others), len(own))
 
 
-def _values(windows: Sequence[Window], of: Callable[[Window], float | None]) -> Floats:
-    """Middle, log ratio and work of each window that has them, [windows, 3], in order of time."""
-    rows = [
-        ((window.start_ns + window.end_ns) * 0.5e-9, math.log(ratio), window.work or 0.0)
-        for window in windows
-        if (ratio := of(window)) is not None and 0 < ratio < math.inf
-    ]
-    found = np.array(rows, dtype=np.float64).reshape(len(rows), 3)
+def _line(baseline: Rows, name: str, sums: str | None) -> Line | None:
+    """Return the reference line of a quantity, from the sums over steps or the windows' means."""
+    counted = baseline[baseline["work"] > 0]
+    if sums is None:
+        steps = np.maximum(counted["steps"], 1)
+        x, y = counted["work"] / steps, counted[name] / steps
+        of_each = np.stack([np.ones(len(x)), x, y, x * x, x * y], axis=1)
+    else:
+        of_each = counted[sums]
+    of_each = of_each[~np.isnan(of_each).any(axis=1)]
+    return line_through(Sums(*of_each.sum(axis=0).tolist())) if len(of_each) else None
+
+
+def _values(rows: Rows, name: str, line: Line) -> Floats:
+    """Middle, log ratio and work of each row that has them, [rows, 3], in order of time."""
+    middle_s = rows["start_ns"] * 0.5e-9 + rows["end_ns"] * 0.5e-9
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(rows[name] / (line.per_step * rows["steps"] + line.per_unit * rows["work"]))
+    found = np.stack([middle_s, logs, rows["work"]], axis=1)
+    found = found[np.isfinite(logs) & (rows["work"] > 0)]
     return found[np.argsort(found[:, 0], kind="stable")]
 
 

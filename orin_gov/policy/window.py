@@ -2,9 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
-
-from orin_gov.policy.line import Sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,16 +11,6 @@ class StepSample:
     work: float
     time_s: float
     energy_j: float | None
-
-
-class StepSums(NamedTuple):
-    """Of the steps of a window: the sums of their times over their work, and of their energies.
-
-    None: one of the energies was not measured.
-    """
-
-    time: Sums
-    energy: Sums | None
 
 
 @dataclass(frozen=True)
@@ -71,8 +58,7 @@ class Window:
     `work` counts tokens (or samples) of the steps in the window; without steps it counts GPU busy
     cycles, and `unit` says which. `target_hz` is None under the board's own governor. `noise` is
     the relative standard error of the mean step time, from the scatter of the steps, `samples`;
-    `coarseness` that of the energy, from the steps in which the sensors show a current. `sums`
-    stands for `samples` in a window that was kept for long.
+    `coarseness` that of the energy, from the steps in which the sensors show a current.
     `disturbed` says what slowed the board in between, heat or over-current: such a window is no
     evidence of anything.
 
@@ -101,7 +87,6 @@ class Window:
     load: float | None = None
     noise: float | None = None
     samples: Sequence[StepSample] = ()
-    sums: StepSums | None = None
     coarseness: float | None = None
     disturbed: str | None = None
     operations_per_step: Mapping[str, float] = field(default_factory=dict)

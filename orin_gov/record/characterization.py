@@ -16,7 +16,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from orin_gov.errors import RunDirectoryError
-from orin_gov.policy.saving import two_rails_j
+from orin_gov.policy.compared import two_rails_j
 from orin_gov.policy.sweep import Stop
 from orin_gov.policy.window import Window
 

@@ -34,7 +34,7 @@ def summarize(
 
     `believed_top` is what the governor believes of the highest operating point.
     """
-    governed, baseline = tally.windows()
+    governed, baseline = tally.compared()
     counts = tally.counts()
     found = saving(governed, baseline)
     measured = tally.steps_with_energy
@@ -49,7 +49,7 @@ def summarize(
         "steps_time_s": tally.step_time_s if tally.steps else None,
         "steps_energy_j": tally.step_energy_j if measured else None,
         "steps_with_energy": measured,
-        "unit": governed[-1].unit if governed else baseline[-1].unit if baseline else None,
+        "unit": tally.unit if len(governed) + len(baseline) else None,
         "energy_change": _as_dict(found.energy),
         "time_change": _as_dict(found.time),
         "two_rail_energy_change": _as_dict(found.two_rail_energy),

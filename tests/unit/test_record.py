@@ -262,10 +262,10 @@ def test_windows_under_a_target_are_governed_and_warm_up_is_in_neither_side() ->
         epoch(4, State.BASELINE, None),
         epoch(5, State.FALLBACK, None),
     ]
-    governed, baseline = tally_of(epochs).windows()
-    assert [window.start_ns for window in governed] == [2, 3]
-    assert [window.start_ns for window in baseline] == [1, 4, 5]
-    assert tally_of([]).windows() == ([], [])
+    governed, baseline = tally_of(epochs).compared()
+    assert governed["start_ns"].tolist() == [2, 3]
+    assert baseline["start_ns"].tolist() == [1, 4, 5]
+    assert [len(side) for side in tally_of([]).compared()] == [0, 0]
 
 
 def test_windows_that_count_their_work_otherwise_are_not_compared() -> None:
@@ -275,8 +275,8 @@ def test_windows_that_count_their_work_otherwise_are_not_compared() -> None:
         epoch(2, State.BASELINE, None),
         epoch(3, State.HOLD, 918),
     ]
-    governed, baseline = tally_of(epochs).windows()
-    assert [window.start_ns for window in (*governed, *baseline)] == [3, 2]
+    governed, baseline = tally_of(epochs).compared()
+    assert [*governed["start_ns"], *baseline["start_ns"]] == [3, 2]
 
 
 def test_a_full_disk_ends_the_record_and_raises_nothing(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 """The baseline's law: time and energy of a step as a line in its work."""
 
-from dataclasses import replace
-
 import pytest
 
-from orin_gov.policy.reference import Reference, step_sums
+from orin_gov.policy.reference import Reference
 from orin_gov.policy.window import StepSample, Window
 
 
@@ -61,14 +59,3 @@ def test_a_window_with_a_hole_in_its_energy_is_no_baseline_for_energy() -> None:
     reference.add(whole)
     assert reference.relative_energy(whole) == pytest.approx(1.0)
     assert reference.relative_time(whole) == pytest.approx(1.0, rel=0.2)
-
-
-def test_windows_of_which_only_the_sums_are_known_teach_the_same() -> None:
-    windows = [window_of([100, 200, 300, 150], 0.2, 0.001), window_of([20, 30], 0.3, 0.002)]
-    whole, of_sums = Reference(), Reference()
-    for window in windows:
-        whole.add(window)
-        of_sums.add(replace(window, samples=(), sums=step_sums(window)))
-    probe = window_of([50, 400], 0.22, 0.0011)
-    assert of_sums.relative_time(probe) == whole.relative_time(probe)
-    assert of_sums.relative_energy(probe) == whole.relative_energy(probe)

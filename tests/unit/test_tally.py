@@ -54,7 +54,7 @@ def test_a_days_epochs_take_little_memory_and_lead_to_a_saving() -> None:
     # The last ones are whole: they are what is looked at while the run goes on.
     assert tally.recent == [record(hours * EPOCHS_OF_HOUR - n) for n in range(KEPT_WHOLE, 0, -1)]
     began_s = time.process_time()
-    energy, _ = relative_to_baseline(*tally.windows())
+    energy, _ = relative_to_baseline(*tally.compared())
     assert time.process_time() - began_s < 2.0
     assert energy is not None
     assert energy.low < -0.09 < energy.high or abs(energy.value + 0.1) < 0.02
@@ -75,7 +75,7 @@ def test_windows_in_which_the_gpu_idled_cost_no_others_their_place_in_the_saving
     tally = Tally()
     for number in range(6000):
         tally.add_epoch(stepless(number, None if number % 50 == 7 else 5e9))
-    energy, _ = relative_to_baseline(*tally.windows())
+    energy, _ = relative_to_baseline(*tally.compared())
     assert energy is not None
     assert energy.n_governed > 100
     assert energy.value == pytest.approx(-0.1, abs=0.01)
@@ -93,7 +93,7 @@ def test_a_window_that_is_put_away_while_windows_are_asked_for_does_not_count_tw
             return found
 
     tally._series = Meanwhile(tally._series)
-    starts_ns = [window.start_ns for side in tally.windows() for window in side]
+    starts_ns = [ns for side in tally.compared() for ns in side["start_ns"]]
     assert len(starts_ns) == len(set(starts_ns))
 
 
