@@ -7,13 +7,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import psutil
 import pytest
+from jobs import write_job
 from rings import ring_memory
-from trees import build_tree
+from trees import AGX_JP6, build_tree
 
 from orin_gov._phases import PhaseRing
 from orin_gov.board.gpu import Gpu, find_gpu
@@ -86,6 +88,11 @@ def orin_gov(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return write_job(tmp_path)
+
+
+@pytest.fixture
 def script(tmp_path: Path) -> Callable[[str], Path]:
     """Write a script and return its path."""
 
@@ -153,6 +160,12 @@ def _nothing_left_behind() -> Iterator[None]:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return build_tree(tmp_path / "board")
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A board whose sensors average."""
+    return build_tree(tmp_path / "board", replace(AGX_JP6, samples=512))
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from typing import Any
 import psutil
 import pytest
 from conftest import command
+from governed import AT_REST, Run, governed
+from jobs import write_job
 from shims import Clocks, Faults
-from test_leaving_as_found import AT_REST, Run, governed, write_job
 from trees import build_tree, eventually, following, gpu_folder, has_ended, is_pinned, limits
 
 from orin_gov.record.live import read_live

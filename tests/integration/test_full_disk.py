@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from conftest import command
-from test_leaving_as_found import AT_REST, SLOWLY, governed, write_job
+from governed import AT_REST, SLOWLY, governed
+from jobs import write_job
 from trees import build_tree, eventually, following, gpu_folder, is_pinned, limits
 
 from orin_gov.record.run import read_run

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from test_leaving_as_found import AT_REST, SLOWLY, governed, write_job
+from governed import AT_REST, SLOWLY, governed
+from jobs import write_job
 from trees import build_tree, eventually, following, gpu_folder, is_pinned, limits, write
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import command
-from test_leaving_as_found import governed, write_job
-from trees import build_tree, content, gpu_folder
+from governed import governed
+from jobs import write_job
+from trees import content, gpu_folder
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="being called through sudo takes root")
 
@@ -36,11 +37,6 @@ def folder() -> Iterator[Path]:
     os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid)
     yield path
     shutil.rmtree(path)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return build_tree(tmp_path / "board")
 
 
 def under_sudo(folder: Path, *words: object, **more: str) -> "subprocess.CompletedProcess[str]":

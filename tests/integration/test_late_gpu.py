@@ -1,0 +1,66 @@
+"""A GPU that is not there at the start: it is governed once it appears, and left as found."""
+
+import json
+import os
+from pathlib import Path
+
+from governed import AT_REST, SLOWLY, governed, impatient
+from trees import (
+    AGX_CLOCKS,
+    eventually,
+    following,
+    gpu_folder,
+    is_pinned,
+    limits,
+)
+
+
+def test_a_gpu_that_appears_late_is_governed_from_then_on(job: Path, root: Path) -> None:
+    gpu = gpu_folder(root)
+    node = root / "sys/class/devfreq/17000000.gpu"
+    target = node.readlink()
+    node.unlink()
+    with governed(job, "--root", root) as run:
+        assert eventually(lambda: "governed once it appears" in run.told)
+        node.symlink_to(target)
+        with following(gpu):
+            assert eventually(lambda: is_pinned(gpu))
+            assert run.ends() == 7
+    assert "s after the start and is governed from then on" in run.told
+    assert limits(gpu) == AT_REST
+    assert not (root / "run/orin_gov/journal.json").exists()
+    manifest = json.loads((job.parent / "run/manifest.json").read_text())
+    assert manifest["governing"]
+    assert manifest["table_hz"] == list(AGX_CLOCKS)
+
+
+def test_a_late_gpu_whose_clock_hangs_is_put_back_while_the_script_runs(
+    job: Path, root: Path
+) -> None:
+    gpu = gpu_folder(root)
+    node = root / "sys/class/devfreq/17000000.gpu"
+    target = node.readlink()
+    node.unlink()
+    with governed(job, "--root", root, *SLOWLY, wrap=impatient) as run:
+        assert eventually(lambda: "governed once it appears" in run.told)
+        node.symlink_to(target)
+        assert eventually(lambda: is_pinned(gpu))
+        (gpu / "cur_freq").unlink()
+        os.mkfifo(gpu / "cur_freq")
+        assert eventually(lambda: "hangs in a file of the board" in run.told)
+        assert eventually(lambda: limits(gpu) == AT_REST, within_s=20)
+        assert run.ends() == 7
+
+
+def test_a_killed_run_that_governs_a_late_gpu_leaves_it_as_found(job: Path, root: Path) -> None:
+    gpu = gpu_folder(root)
+    node = root / "sys/class/devfreq/17000000.gpu"
+    target = node.readlink()
+    node.unlink()
+    with governed(job, "--root", root) as run:
+        assert eventually(lambda: "governed once it appears" in run.told)
+        node.symlink_to(target)
+        with following(gpu):
+            assert eventually(lambda: is_pinned(gpu))
+            run.process.kill()
+            assert eventually(lambda: limits(gpu) == AT_REST)
