@@ -65,6 +65,7 @@ class WindowBuilder:
         """Start the same window at another time."""
         self._not_before_ns = not_before_ns
         self._steps: list[MeasuredStep] = []
+        self._duration_s = 0.0  # of the steps; summed anew at each, thousands would be quadratic
         self._telemetry = _Telemetry()
         # The first reading stands for the time since the window began: there may be only one.
         self._telemetry_ns = not_before_ns or None
@@ -99,17 +100,16 @@ class WindowBuilder:
         if self._not_before_ns is None or measured.step.begin_ns < self._not_before_ns:
             return None
         self._steps.append(measured)
-        duration_s = sum(each.step.duration_s for each in self._steps)
-        if not self._epoch.is_over(len(self._steps), duration_s):
+        self._duration_s += measured.step.duration_s
+        if not self._epoch.is_over(len(self._steps), self._duration_s):
             return None
-        return self._window_of_steps(duration_s)
+        return self._window_of_steps()
 
     def close(self) -> Window | None:
         """Return a window of the steps so far; None where they are too few to be measured."""
-        duration_s = sum(each.step.duration_s for each in self._steps)
-        if not self._steps or duration_s < self._usual.least_s:
+        if not self._steps or self._duration_s < self._usual.least_s:
             return None
-        return self._window_of_steps(duration_s)
+        return self._window_of_steps()
 
     def close_by_time(self, now_ns: int) -> Window | None:
         """Return a window of time alone, for a script without steps, once its span is over."""
@@ -152,7 +152,7 @@ class WindowBuilder:
         )
         return math.sqrt(variance) * (end_ns - begin_ns) * 1e-9 / energy_j
 
-    def _window_of_steps(self, duration_s: float) -> Window:
+    def _window_of_steps(self) -> Window:
         steps = self._steps
         works = [each.step.work for each in steps]
         counted = all(work is not None for work in works)
@@ -167,7 +167,7 @@ class WindowBuilder:
         return Window(
             start_ns=begin_ns,
             end_ns=end_ns,
-            duration_s=duration_s,
+            duration_s=self._duration_s,
             target_hz=self.target_hz,
             steps=len(steps),
             work=sum(units),

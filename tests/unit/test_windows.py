@@ -1,5 +1,7 @@
 """Windows: what is gathered under one operating point."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from minutes import POWER_W, RAILS, START_NS, TOTAL, S, step, timeline
@@ -56,6 +58,24 @@ def test_a_window_can_be_closed_before_its_epoch_is_over() -> None:
     window = to.close()
     assert window is not None
     assert (window.steps, window.duration_s) == (2, pytest.approx(1.2))
+
+
+def test_a_window_looks_at_its_steps_once_however_many_they_are() -> None:
+    looks = 0
+
+    class Watched(Step):
+        @property
+        def duration_s(self) -> float:  # type: ignore[override]
+            nonlocal looks
+            looks += 1
+            return 0.01
+
+    to = builder(Epoch(None, 60.0, 0.1))
+    (first,) = measure_steps([step(0, 0.0, 0.01)], timeline(), TOTAL)
+    watched = Watched(0, first.step.spans, first.step.work)
+    each = replace(first, step=watched)
+    assert not any(to.add(each) for _ in range(1000))
+    assert looks == 1000
 
 
 def test_a_window_with_one_unmeasured_step_has_no_energy() -> None:
