@@ -14,7 +14,10 @@ from orin_gov.windows import WindowBuilder
 from orin_gov.workload.tracker import MARK, Step, StepTracker
 
 SENSOR_PATIENCE_NS = 1_000_000_000
-"""A step waits this long for samples that cover it; after that its energy is missing."""
+"""A step waits this long for samples that cover it; after that its energy is missing.
+
+So does the end of a window by time: a sampler that has stopped leaves it without energy, not open.
+"""
 
 QUIET_START_NS = 30_000_000_000
 """A script that could mark its steps is judged by time alone after this long without a mark."""
@@ -96,6 +99,8 @@ class Intake:
         if self._stepped and not self._ring.marks and now_ns - self._started_ns > QUIET_START_NS:
             self._stepped = False
             self._builder.begin_at(now_ns)
-        covered_ns = self._timeline.covered_until_ns or now_ns
+        covered_ns = self._timeline.covered_until_ns
+        if covered_ns is None or now_ns - covered_ns > SENSOR_PATIENCE_NS:
+            covered_ns = now_ns
         if not self._stepped and (window := self._builder.close_by_time(covered_ns)):
             yield window

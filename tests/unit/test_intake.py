@@ -1,0 +1,75 @@
+"""The intake: when a window ends that no step does, and what becomes of a script without steps."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orin_gov._phases import PhaseRing
+from orin_gov._sampler import Samples
+from orin_gov.board.probe import Board, open_board
+from orin_gov.energy import EnergyTimeline
+from orin_gov.epoch import Epoch
+from orin_gov.intake import Intake
+from orin_gov.measured import MeasuredStep
+from orin_gov.policy.window import Window
+from orin_gov.windows import WindowBuilder
+
+S = 1_000_000_000
+START_NS = 5000 * S
+WATT = 10.0
+
+
+class Played:
+    """An intake a second at a time: samples of one constant power, and marks as they are put."""
+
+    def __init__(self, board: Board, ring: PhaseRing, stepped: bool) -> None:
+        rails = tuple(rail.label for rail in board.rails)
+        self.ring, self.now_ns = ring, START_NS
+        self.timeline = EnergyTimeline(rails)
+        self.builder = WindowBuilder(Epoch(), self.timeline, board.total_rails)
+        self.took: list[MeasuredStep] = []
+        self.intake = Intake(
+            board, ring, self.timeline, self.builder, stepped, START_NS, self.took.append
+        )
+
+    def go_on(self, seconds: int, marks: Sequence[int] = (), sampled: bool = True) -> list[Window]:
+        """Let so many seconds go by with these marks in each; return the windows that ended."""
+        windows = []
+        for _ in range(seconds):
+            for number, kind in enumerate(marks):
+                self.ring.put(self.now_ns + number * S // 10, kind, 1.0)
+            if sampled:
+                self._sample()
+            self.now_ns += S
+            self.builder.poll(self.now_ns, 10**9, 0.9)
+            self.intake.drain()
+            for window in self.intake.windows(self.now_ns):
+                windows.append(window)
+                self.builder.begin(None, window.end_ns)
+        return windows
+
+    def _sample(self) -> None:
+        t_ns = self.now_ns + np.arange(10, dtype=np.int64) * (S // 10)
+        ones = np.ones((len(t_ns), len(self.timeline.rails)))
+        energy = ones * ((t_ns - START_NS) * 1e-9 * WATT)[:, None]
+        self.timeline.append(Samples(t_ns, ones * WATT, energy, 0 * ones))
+
+
+@pytest.fixture
+def board(root: Path) -> Board:
+    return open_board(root)
+
+
+def test_windows_by_time_go_on_without_energy_where_the_sampler_has_stopped(
+    board: Board, producer: PhaseRing
+) -> None:
+    played = Played(board, producer, stepped=False)
+    sampled = played.go_on(11)
+    assert len(sampled) == 2
+    assert all(window.energy_j is not None for window in sampled)
+    blind = played.go_on(20, sampled=False)
+    assert len(blind) >= 3
+    assert all(window.energy_j is None for window in blind)
+    assert all(window.work for window in blind)
