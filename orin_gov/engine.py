@@ -75,8 +75,9 @@ class Engine(threading.Thread):
         self._ending = Ending()
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
         self._intake = Intake(
-            board, ring, self._timeline, self._builder, stepped, self._started_ns, self._note_step
-        )
+            board, ring, self._timeline, self._builder, stepped, self._started_ns,
+            self._note_step, helm.note,
+        )  # fmt: skip
         self._clock_hz: int | None = None
         self.watch: Callable[[Samples, int | None], None] = lambda samples, clock_hz: None
         self._events: Mapping[str, int | None] = {}

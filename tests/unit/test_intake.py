@@ -6,19 +6,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orin_gov._phases import PhaseRing
+from orin_gov._phases import STEP, PhaseRing
 from orin_gov._sampler import Samples
 from orin_gov.board.probe import Board, open_board
 from orin_gov.energy import EnergyTimeline
 from orin_gov.epoch import Epoch
 from orin_gov.intake import Intake
 from orin_gov.measured import MeasuredStep
+from orin_gov.phases import BACKWARD, DATA, EVAL, FORWARD, IDLE
 from orin_gov.policy.window import Window
 from orin_gov.windows import WindowBuilder
 
 S = 1_000_000_000
 START_NS = 5000 * S
 WATT = 10.0
+TRAINS = (DATA, FORWARD, BACKWARD, STEP)
+INFERS = (DATA, EVAL, IDLE)
 
 
 class Played:
@@ -30,9 +33,11 @@ class Played:
         self.timeline = EnergyTimeline(rails)
         self.builder = WindowBuilder(Epoch(), self.timeline, board.total_rails)
         self.took: list[MeasuredStep] = []
+        self.noted: list[str] = []
         self.intake = Intake(
-            board, ring, self.timeline, self.builder, stepped, START_NS, self.took.append
-        )
+            board, ring, self.timeline, self.builder, stepped, START_NS,
+            self.took.append, self.noted.append,
+        )  # fmt: skip
 
     def go_on(self, seconds: int, marks: Sequence[int] = (), sampled: bool = True) -> list[Window]:
         """Let so many seconds go by with these marks in each; return the windows that ended."""
@@ -73,3 +78,59 @@ def test_windows_by_time_go_on_without_energy_where_the_sampler_has_stopped(
     assert len(blind) >= 3
     assert all(window.energy_j is None for window in blind)
     assert all(window.work for window in blind)
+
+
+def test_a_script_that_only_infers_is_judged_by_time_in_the_end_and_told_so_once(
+    board: Board, producer: PhaseRing
+) -> None:
+    played = Played(board, producer, stepped=True)
+    assert not played.go_on(300, INFERS)
+    assert not played.noted
+    windows = played.go_on(60, INFERS)
+    assert len(windows) >= 9
+    assert all(window.unit == "busy cycle" and window.energy_j for window in windows)
+    (noted,) = played.noted
+    assert "no optimizer step in 300 s" in noted
+
+
+def test_a_script_without_a_mark_is_judged_by_time_sooner(
+    board: Board, producer: PhaseRing
+) -> None:
+    played = Played(board, producer, stepped=True)
+    assert not played.go_on(30)
+    assert len(played.go_on(30)) >= 4
+
+
+def test_a_script_that_made_a_step_is_never_judged_by_time(
+    board: Board, producer: PhaseRing
+) -> None:
+    played = Played(board, producer, stepped=True)
+    assert not played.go_on(1, TRAINS)
+    assert not played.go_on(400, INFERS)
+    assert not played.noted
+    assert {window.steps for window in played.go_on(7, TRAINS)} == {3}
+
+
+def test_steps_that_come_late_are_what_windows_are_made_of_from_then_on(
+    board: Board, producer: PhaseRing
+) -> None:
+    played = Played(board, producer, stepped=True)
+    assert played.go_on(310, INFERS)
+    windows = played.go_on(20, TRAINS)
+    assert len(played.took) >= 19
+    assert {window.steps for window in windows[1:]} == {3}
+    assert not played.go_on(400, INFERS)[1:]
+
+
+def test_a_first_step_is_of_no_window_before_its_clock_has_come(
+    board: Board, producer: PhaseRing
+) -> None:
+    played = Played(board, producer, stepped=False)
+    played.go_on(3)
+    played.builder.begin(306_000_000, None)
+    assert not played.go_on(20, TRAINS)
+    came_ns = played.now_ns
+    played.builder.begin(306_000_000, came_ns)
+    (window, *_) = played.go_on(6, TRAINS)
+    assert (window.target_hz, window.steps) == (306_000_000, 3)
+    assert window.start_ns >= came_ns
