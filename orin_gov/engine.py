@@ -110,7 +110,7 @@ class Engine(threading.Thread):
         clock_hz = self._clock_hz = self._poll(now_ns)
         self._disturbances.look(now_ns)
         samples = self._sampler.drain()
-        self._timeline.append(samples)
+        self._timeline.append(samples, self._intake.open_since_ns)
         self.sight.samples(samples)
         self._writer.samples(samples, clock_hz)
         self.watch(samples, clock_hz)

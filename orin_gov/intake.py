@@ -59,6 +59,13 @@ class Intake:
         if not stepped:
             builder.begin_at(started_ns)
 
+    @property
+    def open_since_ns(self) -> int | None:
+        """Since when samples are needed: for the oldest step, or for the window by time."""
+        if not self._stepped:
+            return self._builder.begin_ns
+        return self._waiting[0].begin_ns if self._waiting else self._tracker.open_since_ns
+
     def drain(self) -> None:
         """Take the marks out of the ring."""
         self._waiting.extend(self._tracker.feed(np.frombuffer(self._ring.drain(), dtype=MARK)))

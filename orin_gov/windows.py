@@ -70,6 +70,11 @@ class WindowBuilder:
         # The first reading stands for the time since the window began: there may be only one.
         self._telemetry_ns = not_before_ns or None
 
+    @property
+    def begin_ns(self) -> int | None:
+        """When the window begins; None where that is not known yet."""
+        return self._not_before_ns or None
+
     def begin_again(self, now_ns: int) -> None:
         """Start the window anew, as what went before `now_ns` was not measured."""
         if self._not_before_ns is not None:

@@ -5,12 +5,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from plants import POINTS, policy_of
 from trees import AGX_CLOCKS, build_tree
 
 from orin_gov._phases import STEP, PhaseRing
-from orin_gov._sampler import Sampler
+from orin_gov._sampler import Sampler, Samples
 from orin_gov.board.probe import open_board
 from orin_gov.engine import Engine
 from orin_gov.epoch import Epoch
@@ -76,3 +77,32 @@ def test_a_step_whose_marks_were_dropped_is_none(engine: Engine, ring: PhaseRing
     put(*TRAIN)
     engine._tick()
     assert engine.tally.steps == 2
+
+
+def test_samples_are_kept_for_as_long_as_a_step_is_under_way(
+    engine: Engine, ring: PhaseRing
+) -> None:
+    begin_ns, rails = time.monotonic_ns() - 300 * S, len(engine.board.rails)
+
+    class Recorded:
+        """What a sampler has drained, a half at a time."""
+
+        def __init__(self, *halves: range) -> None:
+            self._halves = list(halves)
+
+        def drain(self) -> Samples:
+            t_ns = begin_ns + np.array(self._halves.pop(0) if self._halves else [], np.int64)
+            ones = np.ones((len(t_ns), rails))
+            return Samples(t_ns, ones, ones * 1e-9 * t_ns[:, None], 0 * ones)
+
+    for number, kind in enumerate((*TRAIN, DATA, FORWARD)):
+        ring.put(begin_ns + number, kind, 1.0)
+    engine._tick()
+    assert engine.tally.steps == 1
+    engine._sampler = Recorded(  # type: ignore[assignment]
+        range(-2 * S, 150 * S, S // 10), range(150 * S, 300 * S, S // 10)
+    )
+    engine._tick()
+    engine._tick()
+    joules = engine._timeline.between(np.array([(begin_ns, begin_ns + 290 * S)]))
+    assert joules == pytest.approx(290.0)

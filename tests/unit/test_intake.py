@@ -10,10 +10,11 @@ from orin_gov._phases import STEP, PhaseRing
 from orin_gov._sampler import Samples
 from orin_gov.board.probe import Board, open_board
 from orin_gov.energy import EnergyTimeline
-from orin_gov.epoch import Epoch
+from orin_gov.epoch import Epoch, parse_epoch
 from orin_gov.intake import Intake
 from orin_gov.measured import MeasuredStep
 from orin_gov.phases import BACKWARD, DATA, EVAL, FORWARD, IDLE
+from orin_gov.policy.decision import State
 from orin_gov.policy.window import Window
 from orin_gov.windows import WindowBuilder
 
@@ -27,11 +28,13 @@ INFERS = (DATA, EVAL, IDLE)
 class Played:
     """An intake a second at a time: samples of one constant power, and marks as they are put."""
 
-    def __init__(self, board: Board, ring: PhaseRing, stepped: bool) -> None:
+    def __init__(
+        self, board: Board, ring: PhaseRing, stepped: bool, epoch: Epoch | None = None
+    ) -> None:
         rails = tuple(rail.label for rail in board.rails)
         self.ring, self.now_ns = ring, START_NS
         self.timeline = EnergyTimeline(rails)
-        self.builder = WindowBuilder(Epoch(), self.timeline, board.total_rails)
+        self.builder = WindowBuilder(epoch or Epoch(), self.timeline, board.total_rails)
         self.took: list[MeasuredStep] = []
         self.noted: list[str] = []
         self.intake = Intake(
@@ -59,7 +62,8 @@ class Played:
         t_ns = self.now_ns + np.arange(10, dtype=np.int64) * (S // 10)
         ones = np.ones((len(t_ns), len(self.timeline.rails)))
         energy = ones * ((t_ns - START_NS) * 1e-9 * WATT)[:, None]
-        self.timeline.append(Samples(t_ns, ones * WATT, energy, 0 * ones))
+        samples = Samples(t_ns, ones * WATT, energy, 0 * ones)
+        self.timeline.append(samples, self.intake.open_since_ns)
 
 
 @pytest.fixture
@@ -78,6 +82,26 @@ def test_windows_by_time_go_on_without_energy_where_the_sampler_has_stopped(
     assert len(blind) >= 3
     assert all(window.energy_j is None for window in blind)
     assert all(window.work for window in blind)
+
+
+def test_a_window_by_time_of_many_minutes_has_energy(board: Board, producer: PhaseRing) -> None:
+    played = Played(board, producer, False, parse_epoch("100s"))
+    played.builder.begin(None, START_NS, State.HOLD)
+    (window,) = played.go_on(510)
+    assert window.duration_s > 499
+    assert window.rail_energy_j == dict.fromkeys(
+        played.timeline.rails, pytest.approx(WATT * window.duration_s)
+    )
+
+
+def test_a_step_of_many_minutes_has_energy(board: Board, producer: PhaseRing) -> None:
+    played = Played(board, producer, stepped=True)
+    played.go_on(3, TRAINS)
+    played.go_on(200, (FORWARD, BACKWARD))
+    played.go_on(3, TRAINS)
+    long = max(played.took, key=lambda measured: measured.step.duration_s)
+    assert long.step.duration_s > 200
+    assert None not in long.rail_energy_j.values()
 
 
 def test_a_script_that_only_infers_is_judged_by_time_in_the_end_and_told_so_once(
