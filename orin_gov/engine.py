@@ -148,7 +148,8 @@ class Engine(threading.Thread):
     def _note_step(self, measured: MeasuredStep) -> None:
         self.tally.add_step(measured)
         self.sight.step(measured)
-        self._writer.step(measured, self._builder.target_hz, self.tally.epochs)
+        target_hz = self._builder.target_at(measured.step.begin_ns)
+        self._writer.step(measured, target_hz, self.tally.epochs)
 
     def _end_epoch(self, window: Window) -> None:
         window = self._mark(window)

@@ -1,6 +1,7 @@
 """From steps and energy to windows: one a decision epoch, under one operating point each."""
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,6 +15,9 @@ from orin_gov.measured import MeasuredStep, known, module_energy, sum_known
 from orin_gov.policy.decision import State
 from orin_gov.policy.line import relative_error
 from orin_gov.policy.window import StepSample, Window
+
+TARGETS_KEPT = 64
+"""How many targets are remembered, for steps that are told of after the clock has changed."""
 
 
 @dataclass
@@ -48,6 +52,7 @@ class WindowBuilder:
         self._timeline = timeline
         self._total = total
         self._counts = Counts()
+        self._held: deque[tuple[int, int | None]] = deque(maxlen=TARGETS_KEPT)
         self.begin(None, 0)
 
     def begin(
@@ -58,8 +63,15 @@ class WindowBuilder:
         None as `not_before_ns` leaves all out, until a later call says when the clock had changed.
         """
         self.target_hz = target_hz
+        if not_before_ns is not None and (not self._held or self._held[-1][1] != target_hz):
+            self._held.append((not_before_ns, target_hz))
         self._epoch = self._usual.during(state)
         self.begin_at(not_before_ns)
+
+    def target_at(self, at_ns: int) -> int | None:
+        """Return the target that held at a moment: the one before, until the clock had changed."""
+        since = (target_hz for since_ns, target_hz in reversed(self._held) if since_ns <= at_ns)
+        return next(since, self._held[0][1])
 
     def begin_at(self, not_before_ns: int | None) -> None:
         """Start the same window at another time."""

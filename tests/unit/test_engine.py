@@ -19,6 +19,7 @@ from orin_gov.helm import Helm, Lookout
 from orin_gov.phases import BACKWARD, DATA, FORWARD, OPTIMIZER
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
+from orin_gov.record.run import read_run
 from orin_gov.record.writer import RunWriter
 from orin_gov.tally import Tally
 from orin_gov.workload.ring import make_ring
@@ -106,3 +107,19 @@ def test_samples_are_kept_for_as_long_as_a_step_is_under_way(
     engine._tick()
     joules = engine._timeline.between(np.array([(begin_ns, begin_ns + 290 * S)]))
     assert joules == pytest.approx(290.0)
+
+
+def test_a_step_is_recorded_under_the_clock_that_it_began_under(
+    engine: Engine, ring: PhaseRing, tmp_path: Path
+) -> None:
+    began_ns = time.monotonic_ns() - 60 * S
+    engine._builder.begin(306_000_000, began_ns + S)
+    for second in (0, 2, 4):
+        for number, kind in enumerate(TRAIN):
+            ring.put(began_ns + second * S + number * MS, kind, 1.0)
+    engine._tick()
+    with engine._writer:
+        pass  # what was recorded is on the disk
+    # The second goes on from the first, before the change.
+    steps = read_run(tmp_path / "run").steps
+    assert steps["target_hz"].to_pylist() == [None, None, 306_000_000]

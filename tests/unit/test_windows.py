@@ -109,6 +109,26 @@ def test_a_step_under_the_clock_before_a_change_is_left_out() -> None:
     assert window.frequency_hz == 306.0
 
 
+def test_a_step_is_of_the_target_that_held_as_it_began() -> None:
+    to = builder(Epoch(2))
+    assert to.target_at(START_NS) is None
+    to.begin(918, None)  # asked for
+    assert to.target_at(START_NS + S) is None
+    to.begin(918, START_NS + 2 * S)  # come
+    assert [to.target_at(START_NS + i * S) for i in (1, 2, 9)] == [None, 918, 918]
+    to.begin(918, START_NS + 10 * S)  # the next window of the same
+    to.begin_again(START_NS + 11 * S)  # after a pause
+    to.begin_at(START_NS + 12 * S)
+    assert to.target_at(START_NS + 3 * S) == 918
+    to.begin(306, None)  # asked for, and given up before it came
+    to.begin(None, START_NS + 20 * S)
+    seen = [to.target_at(START_NS + i * S) for i in (1, 2, 19, 20)]
+    assert seen == [None, 918, 918, None]
+    for i in range(10_000):
+        to.begin(i, START_NS + (30 + i) * S)
+    assert to.target_at(START_NS + 10_028 * S) == 9_998
+
+
 def test_a_window_that_begins_again_keeps_nothing_from_before_but_its_clock() -> None:
     to = builder(Epoch(2, None, 0.1))
     to.begin(918, START_NS)
