@@ -10,14 +10,15 @@ from dataclasses import replace
 
 from orin_gov._phases import PhaseRing
 from orin_gov._sampler import Sampler, Samples
-from orin_gov.board.conditions import read_over_current
+from orin_gov.board.conditions import read_over_current, risen
 from orin_gov.board.probe import Board
 from orin_gov.disturbances import Disturbances
 from orin_gov.ending import Ending
 from orin_gov.energy import EnergyTimeline
 from orin_gov.epoch import Epoch
-from orin_gov.helm import Helm, Lookout, has_come
+from orin_gov.helm import Helm, has_come
 from orin_gov.intake import Intake
+from orin_gov.lookout import Lookout
 from orin_gov.measured import MeasuredStep
 from orin_gov.policy.decider import Decider
 from orin_gov.policy.decision import Decision
@@ -83,7 +84,7 @@ class Engine(threading.Thread):
         self._events: Mapping[str, int | None] = {}
         self._disturbances = Disturbances(board.root, board.gpu, self._started_ns)
         self._standstill = Standstill(self._started_ns)
-        self._pauses = 0
+        self._pauses, self._asleep_s = 0, 0.0
 
     def finish(self, timeout_s: float = 5.0) -> bool:
         """Take in what is still to be measured and end the thread; True when it ended."""
@@ -130,6 +131,7 @@ class Engine(threading.Thread):
         self._builder.begin_again(now_ns)
         if pause.suspended:
             self._helm.wake(now_ns)
+            self._asleep_s += pause.seconds
         self._pauses += 1
         if self._pauses <= PAUSES_TOLD:
             self._helm.note(f"{pause.told}: the window around it does not count")
@@ -156,7 +158,8 @@ class Engine(threading.Thread):
         surroundings = self._lookaround.surroundings(self.board, self._helm.limits_hz)
         window = self._history.complete(window, surroundings)
         elapsed_s = (window.end_ns - self._started_ns) * 1e-9
-        window = replace(window, progress=self.tally.progress(elapsed_s, self.spent_j()))
+        progress = self.tally.progress(elapsed_s, self.spent_j(), self._asleep_s)
+        window = replace(window, progress=progress)
         outcome = self._governor.outcome(window)
         measured_in = self._decision.state
         decision = self._helm.respect_others() or self._governor.decide(window)
@@ -188,7 +191,7 @@ class Engine(threading.Thread):
     def _count_events(self) -> dict[str, int | None]:
         """Return the over-current events since the last call, None for a counter that was lost."""
         before, self._events = self._events, read_over_current(self.board.root)
-        return {name: _rise(before.get(name), count) for name, count in self._events.items()}
+        return {name: risen(before.get(name), count) for name, count in self._events.items()}
 
     def _follow(self, decision: Decision, since_ns: int) -> None:
         """Carry a decision out, and begin the window it is measured in."""
@@ -222,7 +225,3 @@ class Engine(threading.Thread):
         obstacle = f"{problems[0].what}; {problems[0].mend}" if problems else None
         if decision := self._lookout.hand_over(gpu, obstacle, self._helm):
             self._follow(decision, now_ns)
-
-
-def _rise(before: int | None, now: int | None) -> int | None:
-    return None if before is None or now is None or now < before else now - before

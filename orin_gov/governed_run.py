@@ -12,7 +12,8 @@ from orin_gov.caller import as_caller
 from orin_gov.control import Control
 from orin_gov.engine import Engine
 from orin_gov.errors import BoardError
-from orin_gov.helm import Helm, Lookout
+from orin_gov.helm import Helm
+from orin_gov.lookout import Lookout
 from orin_gov.meter import Meter
 from orin_gov.metrics import serve_metrics
 from orin_gov.observer import Observer, Subject
@@ -62,7 +63,7 @@ class GovernedRun:
         self._governor, self._control, self._writer = governor, control, writer
         self._tally = Tally()
         self._helm = Helm(control, governor, points, self._tally.warnings)
-        self._lookout = Lookout(board.root, take)
+        self._lookout = Lookout(board.root, take and self._noting(take))
         self._view = view
         self._warned = False
         self._stood_until_ns = time.monotonic_ns()
@@ -92,12 +93,12 @@ class GovernedRun:
         engine.watch = meter.feed
         port = self._settings.metrics_port
         metrics = serve_metrics(port, self._name, self._board, meter, self._tally)
-        began_s = time.monotonic()
+        began_s, booted_s = time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)
         sampler.start()
         engine.start()
         observer.start()
         code = wait_for(workload, lambda: self._look_after(engine))
-        lasted_s = time.monotonic() - began_s
+        lasted_s = time.clock_gettime(time.CLOCK_BOOTTIME) - booted_s  # a deadline does not sleep
         self._give_back()  # before all else: what is yet to be measured and written can wait
         ended = engine.finish()
         metrics.close()
@@ -128,6 +129,17 @@ class GovernedRun:
             print_warning(self._writer.fault)
         print_end(summary, self._writer.path, self._name)
         return shell_code(code)
+
+    def _noting(self, take: Callable[[Gpu], Control]) -> Callable[[Gpu], Control]:
+        """Return `take`, for the engine's thread; what it takes is ours to give back as well."""
+
+        def taken(gpu: Gpu) -> Control:
+            control = self._control = take(gpu)
+            with as_caller(self._settings.caller):
+                self._writer.amend({"governing": True, "table_hz": list(gpu.table_hz)})
+            return control
+
+        return taken
 
     def _observer(self, engine: Engine, sampler: Sampler, ring: PhaseRing) -> Observer:
         settings = self._settings

@@ -1,13 +1,13 @@
 """The helm, a run's hand on the clock: asks, sees what came of it, respects others, lets go."""
 
+import errno
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections import deque
+from collections.abc import Sequence
 
 from orin_gov._actuator import Transition
-from orin_gov.board.gpu import Gpu, Range, find_gpu
+from orin_gov.board.gpu import Range
 from orin_gov.control import Control
 from orin_gov.errors import BoardError
 from orin_gov.policy.decider import Decider
@@ -23,11 +23,8 @@ LOOK_NS = 1_000_000_000
 WAKING_NS = 5_000_000_000
 """How long after a suspend a driver may still be coming back."""
 
-SEEK_FIRST_NS, SEEK_RAREST_NS = 500_000_000, 30_000_000_000
-"""A GPU that is not there yet is looked for after half a second, then ever more rarely."""
-
-MOST_ADOPTIONS = 3
-"""Who sets the same limits more often than this writes against us, and may have them."""
+MOST_ADOPTIONS, AGAIN_NS = 3, 3600 * 10**9
+"""Who sets the same limits more often than this in an hour writes against us, and may have them."""
 
 MOST_REFUSALS = 2
 """Clocks in a row that did not come before the board is left to itself."""
@@ -51,7 +48,7 @@ class Helm:
         self._points, self._warnings = tuple(points_hz), warnings
         self._looked_ns = time.monotonic_ns()
         self._standstill, self._woke_ns = Standstill(self._looked_ns), -WAKING_NS
-        self._adopted: Counter[Range] = Counter()
+        self._adopted: deque[tuple[int, Range]] = deque(maxlen=10 * MOST_ADOPTIONS)
         self._refusals = 0
         self._clock_before_hz: int | None = None
 
@@ -71,11 +68,19 @@ class Helm:
         control = self._control
         return control.original if control is not None else None
 
-    def take(self, control: Control, points_hz: Sequence[int], told: str) -> Decision:
-        """Take over with a control that has come late, because `told`."""
+    def take(
+        self, control: Control, table_hz: Sequence[int], points_hz: Sequence[int], told: str
+    ) -> Decision:
+        """Take over with a control that has come late, because `told`.
+
+        Of its table the board's cap may leave only these points.
+        """
         self._control, self._points = control, tuple(points_hz)
         self.note(f"{told} and is governed from then on")
-        return self._governor.set_points(self._points, told, advise=False)
+        decision = self._governor.set_points(table_hz, told, advise=False)
+        if len(points_hz) < len(table_hz):
+            decision = self._governor.set_points(self._points, told)
+        return decision
 
     def note(self, told: str) -> None:
         """Add a warning."""
@@ -118,6 +123,7 @@ class Helm:
         if now_ns - self._looked_ns < LOOK_NS:
             return None
         self._looked_ns = now_ns
+        self._notice_suspend(now_ns)
         return self.respect_others()
 
     def respect_others(self) -> Decision | None:
@@ -131,20 +137,22 @@ class Helm:
             limits, cooled = self._control.adopt(found), self._control.is_cooled()
         except BoardError as error:
             return self._give_up(str(error))
-        self._adopted[limits] += not cooled  # heat comes and goes, and writes against nobody
+        if not cooled:  # heat comes and goes, and writes against nobody
+            self._adopted.append((time.monotonic_ns(), limits))
         who = "heat caps the GPU: it has" if cooled else "another writer set"
         told = f"{who} {found.min_hz / 1e6:.0f}-{found.max_hz / 1e6:.0f} MHz"
-        if self._adopted[limits] > MOST_ADOPTIONS:
+        since_ns = time.monotonic_ns() - AGAIN_NS
+        if (
+            sum(at_ns > since_ns and each == limits for at_ns, each in self._adopted)
+            > MOST_ADOPTIONS
+        ):
             return self._give_up(f"{told}, again and again")
         return self._replan(self._control.points(limits), told)
 
     def _renew(self) -> bool:
         """Ask again for what the GPU has forgotten while it was suspended; tell whether it had."""
         now_ns = time.monotonic_ns()
-        # Looked at here: what is found now may be what a suspend of a moment ago has left.
-        pause = self._standstill.look(now_ns)
-        if pause is not None and pause.suspended:
-            self._woke_ns = now_ns
+        self._notice_suspend(now_ns)  # what is found now may be what one of a moment ago has left
         if self._control is None or now_ns - self._woke_ns > WAKING_NS:
             return False
         try:
@@ -155,8 +163,15 @@ class Helm:
             self.note("the GPU had forgotten its limits while suspended; they were written again")
         return renewed
 
+    def _notice_suspend(self, now_ns: int) -> None:
+        pause = self._standstill.look(now_ns)
+        if pause is not None and pause.suspended:
+            self._woke_ns = now_ns
+
     def _close(self, transition: Transition) -> Decision:
         """Close the operating points that cannot be had."""
+        if transition.errno == errno.ECANCELED:  # another's cap was in the way, and is gone again
+            return self._replan(self._points, "another writer's cap has come and gone")
         told = _refusal(transition)
         self._refusals += 1
         if transition.errno or self._refusals >= MOST_REFUSALS:
@@ -181,41 +196,6 @@ class Helm:
         self._control = None
         self._governor.fall_back()
         return Decision(State.FALLBACK, None, f"{told}; leaving the board to it")
-
-
-class Lookout:
-    """Looks for a GPU that was not there at the start: it appears when it first powers on.
-
-    `take` gives control of it, where the run may govern; it is called once.
-    """
-
-    def __init__(self, root: Path, take: Callable[[Gpu], Control] | None) -> None:
-        self._root, self._take = root, take
-        self._began_ns = self._looked_ns = time.monotonic_ns()
-        self._patience_ns = SEEK_FIRST_NS
-
-    def look(self, now_ns: int) -> Gpu | None:
-        """Return the GPU once it is there; mostly returns None at once."""
-        if now_ns - self._looked_ns < self._patience_ns:
-            return None
-        self._looked_ns = now_ns
-        self._patience_ns = min(2 * self._patience_ns, SEEK_RAREST_NS)
-        gpu = find_gpu(self._root)
-        return gpu if gpu and gpu.table_hz else None
-
-    def hand_over(self, gpu: Gpu, obstacle: str | None, helm: Helm) -> Decision | None:
-        """Give `helm` control of the GPU that has appeared; None where it cannot be governed."""
-        told = f"the GPU appeared {(self._looked_ns - self._began_ns) * 1e-9:.0f} s after the start"
-        try:
-            points = gpu.points(Range(0, gpu.read_range().max_hz))
-            if obstacle is None and len(points) < 2:
-                obstacle = "the board's cap leaves a single GPU clock"
-            if obstacle is None and self._take is not None:
-                return helm.take(self._take(gpu), points, told)
-        except BoardError as error:
-            obstacle = str(error)
-        helm.note(f"{told}, but is not governed: {obstacle}" if obstacle else told)
-        return None
 
 
 def has_come(transition: Transition) -> bool:

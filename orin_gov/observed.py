@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from orin_gov.board.conditions import is_cooled, read_over_current, read_temperatures
+from orin_gov.board.conditions import is_cooled, read_over_current, read_temperatures, risen
 from orin_gov.board.probe import Board
 from orin_gov.measured import MeasuredStep
 from orin_gov.policy.decision import Decision
@@ -39,9 +39,9 @@ class Conditions:
         self.temperature_c = read_temperatures(board.root)
         self.governor = board.gpu.governor() if board.gpu else None
         events = read_over_current(board.root)
-        rises = {name: (now or 0) - (self._events.get(name) or 0) for name, now in events.items()}
+        rises = {name: risen(self._events.get(name), now) for name, now in events.items()}
         self.alarms = [
-            f"{name}: {rise} over-current events" for name, rise in rises.items() if rise > 0
+            f"{name}: {rise} over-current events" for name, rise in rises.items() if rise
         ]
         if board.gpu and is_cooled(board.root, board.gpu):
             self.alarms.append("the GPU is being cooled, its clock capped")

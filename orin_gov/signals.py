@@ -27,7 +27,12 @@ class Workload(Protocol):
 
 
 def block_signals() -> None:
-    """Keep the watched signals for `wait_for`; threads started later leave them alone as well."""
+    """Keep the watched signals for `wait_for`; threads started later leave them alone as well.
+
+    Where whoever started us ignores the ends of children, ours would be gone before their exit codes
+    are asked for.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
 
 

@@ -68,7 +68,7 @@ def supervise(
         points = operating_points(board)
         obstacle = obstacle_to(board, settings)
         advise = settings.dry_run or obstacle is not None
-        if decide is None and obstacle is None:
+        if decide is None and (obstacle is None or board.awaits_gpu):
             policy = as_trusted(policy, board)
         governor: Decider = (
             decide(board, points)

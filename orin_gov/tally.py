@@ -60,7 +60,7 @@ class Tally:
     over_current: dict[str, int | None] = field(default_factory=dict)
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_LATENCIES))
     _disturbed: int = 0
-    _series: dict[tuple[str, int | None, bool], "Series"] = field(default_factory=dict)
+    _series: dict[tuple[str, int | None, bool, bool], "Series"] = field(default_factory=dict)
 
     def add_epoch(self, record: EpochRecord) -> None:
         """Take in an epoch."""
@@ -87,14 +87,14 @@ class Tally:
             self.steps_with_energy += 1
             self.step_energy_j += measured.energy_j
 
-    def progress(self, elapsed_s: float, spent_j: float | None) -> Progress:
-        """Return what the run has come to, `elapsed_s` after its start."""
+    def progress(self, elapsed_s: float, spent_j: float | None, asleep_s: float) -> Progress:
+        """Return what the run has come to, `elapsed_s` after its start and `asleep_s` besides."""
         energy_j = (
             self.step_energy_j / self.steps_with_energy * self.steps
             if self.steps_with_energy
             else None
         )
-        return Progress(self.steps, self.step_time_s, elapsed_s, energy_j, spent_j)
+        return Progress(self.steps, self.step_time_s, elapsed_s, energy_j, spent_j, asleep_s)
 
     def add_transition(self, transition: Transition) -> None:
         """Count a change of the clock, and how long it took from request to effect."""
@@ -112,12 +112,15 @@ class Tally:
 
         Where the unit of work has changed, only windows of the last unit can be compared.
         """
-        recent, kept = self.recent, list(self._series.items())
-        if not recent:
+        if not self.recent:
             return [], []
-        unit = recent[-1].window.unit
-        windows = [window for (its, *_), series in kept if its == unit for window in series.windows]
-        windows += [each.window for each in recent if each.is_compared and each.window.unit == unit]
+        unit = self.recent[-1].window.unit
+        kept = [series for (its, *_), series in list(self._series.items()) if its == unit]
+        windows = [window for series in kept for window in series.windows]
+        # Last: what is put away meanwhile may be missing for a moment, and must not count twice.
+        windows += [
+            each.window for each in self.recent if each.is_compared and each.window.unit == unit
+        ]
         windows.sort(key=lambda window: window.start_ns)
         return (
             [window for window in windows if window.target_hz is not None],
@@ -126,13 +129,12 @@ class Tally:
 
     def counts(self) -> tuple[int, int]:
         """Return how many governed and how many baseline windows went into `windows`."""
-        recent = self.recent
         found = [0, 0]
-        if recent:
-            unit = recent[-1].window.unit
-            for (its, target_hz, _), series in list(self._series.items()):
+        if self.recent:
+            unit = self.recent[-1].window.unit
+            for (its, target_hz, *_), series in list(self._series.items()):
                 found[target_hz is None] += series.count if its == unit else 0
-            for each in recent:
+            for each in self.recent:
                 found[each.window.target_hz is None] += (
                     each.is_compared and each.window.unit == unit
                 )
@@ -143,7 +145,7 @@ class Tally:
         window = record.window
         self._disturbed += bool(window.disturbed)
         if record.is_compared:
-            key = (window.unit, window.target_hz, window.energy_j is None)
+            key = (window.unit, window.target_hz, window.energy_j is None, not window.work)
             if key not in self._series:
                 self._series[key] = Series(window.unit, window.target_hz)
             self._series[key].add(window)

@@ -82,6 +82,11 @@ def read_over_current(root: Path) -> dict[str, int | None]:
     return read_counters(find_counters(root))
 
 
+def risen(before: int | None, now: int | None) -> int | None:
+    """Return by how much a counter has risen; None where it was not read, or has begun anew."""
+    return None if before is None or now is None or now < before else now - before
+
+
 def find_counters(root: Path) -> dict[str, Path]:
     """Return the files of the over-current counters by name."""
     folders = sorted((root / "sys/class/hwmon").glob("hwmon*"))

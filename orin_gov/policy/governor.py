@@ -52,6 +52,7 @@ class Governor:
         self._policy, self._objective, self._advise = policy, objective, advise
         self._cap, self._plan = PowerCap(), Plan(objective)
         self._table = self._points = tuple(points_hz)
+        self._known_top_hz = top_hz
         self._top_hz = top_hz or self._points[-1]
         self._share = baseline_share
         self._fallback = Fallback()
@@ -90,6 +91,7 @@ class Governor:
             if self._lesson is not None:
                 self._lesson = answer_at_clocks(self._table, self._lesson, points_hz)
             self._table, before = self._points, None
+            self._top_hz = self._known_top_hz or self._points[-1]
         decision = self._start_over(told, before)
         if self._state is State.FALLBACK:
             return Decision(State.FALLBACK, None, told)

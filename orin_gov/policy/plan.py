@@ -78,7 +78,8 @@ class Plan:
 
     def _left_s(self, deadline_s: float) -> float:
         assert self._pace.last is not None
-        return deadline_s - self._pace.last.elapsed_s - self._pace.longest_pause_s
+        last = self._pace.last
+        return deadline_s - last.elapsed_s - last.asleep_s - self._pace.longest_pause_s
 
     def _in_time(
         self, objective: Objective, belief: Belief, baseline_w: float | None, steps: int

@@ -51,6 +51,7 @@ class Progress:
 
     `steps_s` and `steps_j` are those of the steps, `elapsed_s` and `spent_j` (the module's energy)
     those of all since the start: what is between them went into loading, evaluation, checkpoints.
+    `asleep_s` is how long the machine was suspended, on top of `elapsed_s`.
     """
 
     steps: int
@@ -58,6 +59,7 @@ class Progress:
     elapsed_s: float
     steps_j: float | None = None
     spent_j: float | None = None
+    asleep_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -62,15 +62,20 @@ def read_stream(file: Path) -> tuple[pa.Table | None, str | None]:
     try:
         reader = pa.ipc.open_stream(content)
         schema = reader.schema
+        if not schema.names:
+            raise ValueError("it has no columns")
     except (pa.ArrowException, OSError, ValueError) as error:
         return None, f"{file.name} is damaged: {_first_line(error)}"
     try:
         for batch in _whole_batches(reader):
             batches.append(batch)
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        table = pa.Table.from_batches(batches, schema)
-        return table, f"{file.name} ends after {table.num_rows} rows: {_first_line(error)}"
-    return pa.Table.from_batches(batches, schema), None
+        why: str | None = _first_line(error)
+    else:
+        # Of a batch's first bytes, some are an end in their own right where zeros follow them.
+        why = "what follows is no row" if content.tell() < content.size() else None
+    table = pa.Table.from_batches(batches, schema)
+    return table, why and f"{file.name} ends after {table.num_rows} rows: {why}"
 
 
 def _whole_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -60,6 +60,7 @@ class RunWriter:
         self.path = path
         self.fault: str | None = None
         self._ended = False
+        self._manifest: Mapping[str, Any] = {}
         self._rails = tuple(rails)
         self._last: tuple[int, Floats, Floats] | None = None  # time, energy, missing time
         rail_columns = [(f"power_{rail}_w", pa.float32()) for rail in rails]
@@ -96,8 +97,12 @@ class RunWriter:
 
     def manifest(self, content: Mapping[str, Any]) -> None:
         """Write what was run."""
-        path = self.path / "manifest.json"
-        self._attempt(_write_json, path, {"version": VERSION, **content})
+        self._manifest = {"version": VERSION, **content}
+        self._attempt(_write_json, self.path / "manifest.json", self._manifest)
+
+    def amend(self, content: Mapping[str, Any]) -> None:
+        """Write what has turned out otherwise since the manifest was written."""
+        self.manifest({**self._manifest, **content})
 
     def summary(self, content: Mapping[str, Any]) -> None:
         """Write what the run ended with."""

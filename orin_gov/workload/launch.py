@@ -22,6 +22,9 @@ from orin_gov.errors import (
 INJECT = Path(__file__).parent / "inject"
 PYTHON = re.compile(r"python(\d+(\.\d+)?)?$")
 
+FOUND = signal.getsignal(signal.SIGCHLD)
+"""As it was when we were started: ignored by some who start us, and changed before the script is."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -90,7 +93,8 @@ def launch(target: Target, ring: int, caller: Caller | None = None) -> subproces
     """Start the target with this process's streams, working directory and environment.
 
     Where there is a `caller`, it is that user's process, with all groups and the environment from
-    before sudo. Its signal mask is emptied: ours may be blocked. A hooked target inherits the
+    before sudo. Its signal mask is emptied, as ours may be blocked, and
+    it ignores SIGCHLD where we were started so. A hooked target inherits the
     ring's descriptor, which it closes before the script begins.
 
     Raises:
@@ -102,7 +106,7 @@ def launch(target: Target, ring: int, caller: Caller | None = None) -> subproces
             target.argv,
             env=_environment(env, ring) if target.hooked else env,
             pass_fds=(ring,) if target.hooked else (),
-            preexec_fn=_unblock_signals,
+            preexec_fn=_give_signals_back,
             user=None if caller is None else caller.uid,
             group=None if caller is None else caller.gid,
             extra_groups=None if caller is None else caller.groups,
@@ -118,7 +122,8 @@ def launch(target: Target, ring: int, caller: Caller | None = None) -> subproces
         raise TargetNotRunnableError(f"{target.argv[0]}: {error.strerror}{whose}") from error
 
 
-def _unblock_signals() -> None:
+def _give_signals_back() -> None:
+    signal.signal(signal.SIGCHLD, FOUND)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 

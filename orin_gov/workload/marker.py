@@ -73,6 +73,11 @@ class Marker:
             self._edges.flush()
         self._ring = ring
 
+    def leave_to_parent(self) -> None:
+        """In a forked child, leave the phase under way to the parent, whose ring it is."""
+        if self._ring is not None:
+            self._ring.disable()
+
     def enter(self, phase: int) -> bool:
         """Begin `phase`; False (and nothing to leave) inside another one or without a ring."""
         ring = self._ring

@@ -24,9 +24,9 @@ def attach(descriptor: int) -> Marker:
     ring = PhaseRing(descriptor)
     _meter = meter_of(descriptor)
     os.close(descriptor)
-    os.register_at_fork(after_in_child=ring.disable)
     if not _hooked:
         _hooked.append(Marker())
+        os.register_at_fork(after_in_child=_hooked[0].leave_to_parent)
         when_imported("torch", _install)
     _marker = _hooked[0]
     _marker.use(ring)

@@ -165,9 +165,10 @@ def test_on_a_read_only_sysfs_it_measures_and_says_what_would_mend_it(tmp_path: 
         return ["unshare", "-m", "sh", "-c", f'{mount} && exec "$0" "$@"', *words]
 
     board = Board(tmp_path / "container", read_only)
-    strict = command("run", "--strict", "--root", board.root, "-o", "strict", "--", board.job)
+    strict = command("run", "--strict", "--root", board.root, "-o", "strict", "--", "touch", "ran")
     refused = subprocess.run(read_only(strict), cwd=tmp_path, capture_output=True, text=True)
     assert (refused.returncode, refused.stdout) == (125, "")
+    assert not {"ran", "strict"} & {*os.listdir(tmp_path)}
     with board.governed() as run:
         assert eventually(lambda: len(windows(board)) > 1)
         assert run.ends() == 7

@@ -295,6 +295,27 @@ def test_a_gpu_that_appears_late_is_governed_from_then_on(job: Path, root: Path)
     assert "s after the start and is governed from then on" in run.told
     assert limits(gpu) == AT_REST
     assert not (root / "run/orin_gov/journal.json").exists()
+    manifest = json.loads((job.parent / "run/manifest.json").read_text())
+    assert manifest["governing"]
+    assert manifest["table_hz"] == list(AGX_CLOCKS)
+
+
+def test_a_late_gpu_whose_clock_hangs_is_put_back_while_the_script_runs(
+    job: Path, root: Path
+) -> None:
+    gpu = gpu_folder(root)
+    node = root / "sys/class/devfreq/17000000.gpu"
+    target = node.readlink()
+    node.unlink()
+    with governed(job, "--root", root, *SLOWLY, wrap=impatient) as run:
+        assert eventually(lambda: "governed once it appears" in run.told)
+        node.symlink_to(target)
+        assert eventually(lambda: is_pinned(gpu))
+        (gpu / "cur_freq").unlink()
+        os.mkfifo(gpu / "cur_freq")
+        assert eventually(lambda: "hangs in a file of the board" in run.told)
+        assert eventually(lambda: limits(gpu) == AT_REST, within_s=20)
+        assert run.ends() == 7
 
 
 def test_a_killed_run_that_governs_a_late_gpu_leaves_it_as_found(job: Path, root: Path) -> None:
@@ -464,6 +485,24 @@ def test_a_run_that_is_refused_leaves_no_directory(root: Path, orin_gov, tmp_pat
     assert done.returncode == 125
     assert "another orin-gov governs" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("--policy", "bad.json", "--output", "run"), ("--output", "taken")]
+)
+def test_what_is_refused_has_not_touched_the_board(
+    slow: Path, orin_gov, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Neither for a moment: `content` tells when each file was written last."""
+    (tmp_path / "bad.json").write_text("[]")
+    (tmp_path / "taken").mkdir()
+    before, files = content(slow), sorted(tmp_path.glob("*"))
+    done = orin_gov("run", "--root", slow, "--fast-sensors", *words, "--", "touch", "ran")
+    assert done.returncode == 125
+    assert len(done.stderr.splitlines()) == 1
+    assert content(slow) == before
+    assert sorted(tmp_path.glob("*")) == files
+    assert not [*(tmp_path / "taken").iterdir()]
 
 
 # Where there is nothing to govern with: the script runs on, unless --strict

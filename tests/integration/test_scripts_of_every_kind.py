@@ -83,6 +83,7 @@ def main():
     spans["end"] = time.monotonic_ns()
     with open(os.path.join(start, "spans.json"), "w") as file:
         __import__("json").dump(spans, file)
+    say(any("orin_gov" in type(finder).__module__ for finder in sys.meta_path))
     say(os.getcwd().startswith(start), signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
     os.kill(os.getpid(), signal.SIGTERM)
@@ -126,6 +127,7 @@ def test_whatever_a_script_does_comes_out_the_same_and_only_its_own_steps_are_se
         f"profiled {losses[:6]}",
         "7",
         "True",
+        "False",
         "True True",
     ]
     assert steps_between(tmp_path, "first", "others") >= 5  # but for the first
@@ -137,7 +139,7 @@ def test_whatever_a_script_does_comes_out_the_same_and_only_its_own_steps_are_se
 
 
 LIBRARY = """
-import json, os, signal, sys, time
+import json, os, signal, socket, sys, time
 import orin_gov, torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -155,22 +157,35 @@ with orin_gov.Governor(output="first", **OPTIONS) as governor:
         governor.__exit__(None, None, None)
         os._exit(3)
     found["child"] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    while "energy_j" not in governor.readings():
+    deadline_s = time.monotonic() + 60
+    while "energy_j" not in governor.readings() and time.monotonic() < deadline_s:
         time.sleep(0.05)
     found["measured"] = governor.end_window("in the parent").total_energy is not None
-found["first"] = os.path.exists("first/summary.json")
+    until_s = time.monotonic() + 2  # a supervisor that was told to end has ended by then
+    while time.monotonic() < until_s and "energy_j" in governor.readings():
+        time.sleep(0.05)
+    found["goes on"] = "energy_j" in governor.readings()
 found["worker"] = loader._iterator._workers[0].is_alive()
 del loader
-with orin_gov.Governor(output="second", **OPTIONS) as governor:
-    governor.begin_window("cut off")
-    os.closerange(3, 4096)
-    files = [open(f"mine-{number}", "w") for number in range(32)]  # all the numbers that were ours
-    found["cut off"] = governor.end_window("cut off").total_energy
-    found["readings"] = governor.readings()
-for number, file in enumerate(files):
-    file.write("x" * number)
-    file.close()
-found["sizes"] = [os.path.getsize(f"mine-{number}") for number in range(32)]
+for asked_first in ("window", "readings"):
+    with orin_gov.Governor(output=asked_first, **OPTIONS) as governor:
+        governor.begin_window("cut off")
+        os.closerange(3, 4096)
+        pairs = [socket.socketpair() for _ in range(16)]  # all the numbers that were ours
+        for number, (one, other) in enumerate(pairs, 1):
+            one.sendall(b"x" * number)
+            other.sendall(b"x" * number)
+        if asked_first == "readings":
+            found["readings"] = governor.readings()
+        found["cut off"] = governor.end_window("cut off").total_energy
+    for pair in pairs:
+        for each in pair:
+            each.shutdown(socket.SHUT_WR)
+    found[f"{asked_first} first"] = [[len(each.recv(99)) for each in pair] for pair in pairs]
+    for pair in pairs:
+        for each in pair:
+            each.close()
+found["runs"] = [os.path.exists(f"{each}/summary.json") for each in ("first", "window", "readings")]
 print(json.dumps(found))
 sys.exit(5)
 """
@@ -181,7 +196,7 @@ def library(tmp_path: Path) -> "subprocess.CompletedProcess[str]":
     (tmp_path / "script.py").write_text(LIBRARY)
     words = [sys.executable, "script.py", json.dumps({"board": VIRTUAL})]
     return subprocess.run(
-        words, cwd=tmp_path, capture_output=True, text=True, timeout=200, env=dict(os.environ)
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=150, env=dict(os.environ)
     )
 
 
@@ -190,13 +205,16 @@ def test_the_librarys_block_ends_whatever_holds_or_has_closed_its_descriptors(
 ) -> None:
     assert library.returncode == 5, library.stderr[-3000:]
     found: dict[str, Any] = json.loads(library.stdout)
+    received = [[number, number] for number in range(1, 17)]  # by both ends: nothing of ours
     assert found == {
         "batches": 4,
         "child": 3,
         "measured": True,
-        "first": True,
+        "goes on": True,
         "worker": True,
         "cut off": None,
         "readings": {},
-        "sizes": list(range(32)),
+        "window first": received,
+        "readings first": received,
+        "runs": [True] * 3,
     }

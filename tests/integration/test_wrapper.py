@@ -144,6 +144,19 @@ def test_the_exit_code_is_the_scripts(ended: dict[str, Completed], body: str) ->
     assert ended[body].stdout == ""
 
 
+def test_who_starts_us_may_ignore_the_ends_of_children(script, tmp_path: Path) -> None:
+    path = script("import signal, sys; sys.exit(int(signal.getsignal(signal.SIGCHLD)))")
+    done = subprocess.run(
+        command(*GOVERNED, path),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=functools.partial(signal.signal, signal.SIGCHLD, signal.SIG_IGN),
+    )
+    assert done.returncode == signal.SIG_IGN  # as it is without us, and its exit code comes through
+    assert "Traceback" not in done.stderr
+
+
 def test_a_traceback_reads_as_without_us(orin_gov, script, tmp_path: Path) -> None:
     path = script("def f():\n    raise ValueError('theirs')\nf()\n")
     expected = subprocess.run([sys.executable, path], capture_output=True, text=True).stderr

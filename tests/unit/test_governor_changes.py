@@ -23,6 +23,7 @@ from plants import (
 
 from orin_gov.policy.decision import State
 from orin_gov.policy.governor import BASELINE_WINDOWS, Governor
+from orin_gov.policy.objective import Objective
 from orin_gov.policy.tree import Split
 from orin_gov.policy.window import StepSample, Window
 
@@ -296,3 +297,12 @@ def test_after_falling_back_new_points_change_nothing() -> None:
     to.fall_back()
     assert to.set_points(POINTS[:3], "told").state is State.FALLBACK
     assert to.decide(PLANT.window(None)).target_hz is None
+
+
+def test_a_gpu_that_appears_late_is_decided_on_as_one_that_was_there() -> None:
+    there = governor(max_slowdown=0.1)
+    late = Governor(policy_of(), (1,), Objective("energy", 0.1), True)  # no GPU yet
+    late.set_points(POINTS, "the GPU appeared", advise=False)
+    expected, decision = (drive(each, 3, PLANT.window)[-1] for each in (there, late))
+    assert decision.target_hz == expected.target_hz
+    assert decision.predicted_saving == pytest.approx(expected.predicted_saving)

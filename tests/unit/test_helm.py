@@ -1,5 +1,6 @@
 """The helm: what is left to choose from when a clock does not come, or another writer comes."""
 
+import errno
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,8 @@ from orin_gov._actuator import Transition
 from orin_gov.board.gpu import Gpu, find_gpu
 from orin_gov.control import Control, take_control
 from orin_gov.errors import BoardError
-from orin_gov.helm import MOST_ADOPTIONS, Helm, Lookout, has_come, open_points
+from orin_gov.helm import MOST_ADOPTIONS, Helm, has_come, open_points
+from orin_gov.lookout import Lookout
 from orin_gov.policy.decision import State
 from orin_gov.policy.governor import Governor
 from orin_gov.policy.objective import Objective
@@ -24,9 +26,9 @@ LOW, TOP = AGX_CLOCKS[0], AGX_CLOCKS[-1]
 
 
 def change(
-    target_hz: int, achieved_hz: int | None, came: bool = False, errno: int = 0
+    target_hz: int, achieved_hz: int | None, came: bool = False, failed: int = 0
 ) -> Transition:
-    return Transition(1, 1, 2, 3 if came else None, target_hz, target_hz, achieved_hz, errno)
+    return Transition(1, 1, 2, 3 if came else None, target_hz, target_hz, achieved_hz, failed)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_a_gpu_that_is_off_refuses_nothing() -> None:
     assert has_come(change(LOW, LOW, came=True))
     assert has_come(change(LOW, 0))  # Thor's clock reads 0 while the GPU is gated
     assert not has_come(change(LOW, TOP))
-    assert not has_come(change(LOW, 0, errno=13))
+    assert not has_come(change(LOW, 0, failed=13))
 
 
 @pytest.fixture
@@ -146,6 +148,51 @@ def test_one_that_leaves_no_choice_or_never_stops_may_have_the_board(
     assert warnings[-1].endswith("again and again; the board governs itself from here on")
 
 
+def test_one_that_comes_again_on_other_days_is_followed(
+    control: Control, gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As nvpmodel's by day and by night."""
+    monkeypatch.setattr("orin_gov.helm.AGAIN_NS", 0)
+    at_helm, _ = helm(control)
+    for _ in range(MOST_ADOPTIONS + 2):
+        at_helm.request(AGX_CLOCKS[6], LOW)
+        assert eventually(at_helm.transitions)
+        for name, hz in (("max_freq", TOP), ("min_freq", LOW)):
+            (gpu.directory / name).write_text(str(hz))
+        assert at_helm.respect_others() is not None
+        assert at_helm.holds
+
+
+def test_a_suspend_of_long_ago_makes_no_limits_forgotten(
+    control: Control, gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_helm, warnings = helm(control)
+    at_helm.request(AGX_CLOCKS[6], LOW)
+    assert eventually(at_helm.transitions)
+    least_ns, most_ns = standstill.ahead_ns()
+    asleep_ns = 8 * 3600 * 10**9
+    monkeypatch.setattr(standstill, "ahead_ns", lambda: (least_ns + asleep_ns, most_ns + asleep_ns))
+    monkeypatch.setattr("orin_gov.helm.LOOK_NS", 0)
+    assert at_helm.look(time.monotonic_ns()) is None  # nothing was found then
+    monkeypatch.setattr("orin_gov.helm.WAKING_NS", 0)  # and it is long since
+    for name, hz in (("max_freq", TOP), ("min_freq", LOW)):
+        (gpu.directory / name).write_text(str(hz))
+    decision = at_helm.look(time.monotonic_ns())
+    assert decision is not None
+    assert "another writer set 306-1300 MHz" in warnings[0]
+
+
+def test_a_cap_that_has_come_and_gone_before_it_was_looked_at_ends_nothing(
+    control: Control,
+) -> None:
+    at_helm, warnings = helm(control)
+    decision = at_helm.judge(change(AGX_CLOCKS[6], LOW, failed=errno.ECANCELED))
+    assert decision is not None
+    assert decision.state is State.BASELINE
+    assert at_helm.holds
+    assert "another writer's cap has come and gone" in warnings[0]
+
+
 def test_limits_that_cannot_be_read_any_more_make_it_let_go(control: Control, gpu: Gpu) -> None:
     at_helm, warnings = helm(control)
     (gpu.directory / "max_freq").unlink()
@@ -159,7 +206,7 @@ def test_limits_that_cannot_be_read_any_more_make_it_let_go(control: Control, gp
 
 def test_a_write_that_is_refused_makes_it_let_go_at_once(control: Control) -> None:
     at_helm, warnings = helm(control)
-    decision = at_helm.judge(change(TOP, LOW, errno=13))
+    decision = at_helm.judge(change(TOP, LOW, failed=13))
     assert decision is not None
     assert decision.state is State.FALLBACK
     assert "the board refused 1300-1300 MHz (errno 13)" in warnings[0]

@@ -20,7 +20,8 @@ from orin_gov._sampler import RailQuality, Samples
 from orin_gov.board.probe import open_board
 from orin_gov.engine import Engine
 from orin_gov.epoch import Epoch
-from orin_gov.helm import Helm, Lookout
+from orin_gov.helm import Helm
+from orin_gov.lookout import Lookout
 from orin_gov.meter import Meter
 from orin_gov.observer import Observer, Subject
 from orin_gov.phases import BACKWARD, DATA, FORWARD, OPTIMIZER

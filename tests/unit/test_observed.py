@@ -89,6 +89,23 @@ def test_the_last_samples_are_seen_and_none_drained_changes_nothing() -> None:
     assert sight.measured_s == pytest.approx((3.5,))
 
 
+def test_a_rail_that_is_gone_or_came_late_is_taken_to_be_as_hungry_as_while_it_was_read() -> None:
+    sight = Sight(Decision(State.WARMUP, None, "first"))
+    t_ns = np.arange(101, dtype=np.int64) * 10**9
+    power = np.full((101, 4), 10.0)
+    power[41:, 1] = power[:60, 2] = power[:, 3] = np.nan  # gone, late, never there
+    seconds = t_ns * 1e-9
+    of_each = (seconds, np.minimum(40, seconds), np.maximum(0, seconds - 60), 0 * seconds)
+    energy = 10.0 * np.stack(of_each, axis=1)
+    for part in (slice(0, 30), slice(30, 90), slice(90, 101)):
+        drained = Samples(t_ns[part], power[part], energy[part], np.zeros_like(power[part]))
+        sight.samples(drained)
+    assert sight.measured_s == pytest.approx((100.0, 40.0, 40.0, 0.0))
+    labels = ["whole", "gone", "late", "never"]
+    assert sight.module_energy_j(labels, labels[:3]) == pytest.approx(3000.0)
+    assert sight.module_energy_j(labels, labels) is None
+
+
 WINDOW = Window(0, 1, 2.5, 918 * MHZ, 10, 320.0, "unit of work", 80.0)
 
 

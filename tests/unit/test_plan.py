@@ -127,7 +127,12 @@ def test_an_energy_budget_that_cannot_be_kept_is_told_once(
 
 
 def running(
-    plant: Plant, objective: Objective, n: int, spent_j: float | None, policy: Policy = ALL_PLANTS
+    plant: Plant,
+    objective: Objective,
+    n: int,
+    spent_j: float | None,
+    policy: Policy = ALL_PLANTS,
+    asleep_s: float = 0.0,
 ) -> list[Decision]:
     """The decisions of a governor over `n` windows of the plant, with what they add up to."""
     governor = Governor(policy, POINTS, objective)
@@ -137,7 +142,7 @@ def running(
         window = plant.window(decision.target_hz)
         steps, elapsed_s = steps + window.steps, elapsed_s + window.duration_s
         used_j = None if used_j is None else used_j + (window.energy_j or 0.0)
-        progress = Progress(steps, elapsed_s - 10.0, elapsed_s, used_j, used_j)
+        progress = Progress(steps, elapsed_s - 10.0, elapsed_s, used_j, used_j, asleep_s)
         decision = governor.decide(replace(window, progress=progress))
         found.append(decision)
     return found
@@ -153,6 +158,18 @@ def test_the_reason_says_how_much_slower_the_deadline_allows() -> None:
     words = held.reason.rpartition("; ")[2]
     assert words.endswith("% slower")
     assert " left for 210 steps: at most " in words
+
+
+def test_a_deadline_does_not_wait_for_a_machine_that_is_suspended() -> None:
+    objective = Objective(
+        "energy", 0.5, deadline_s=10 + 1.4 * 300 * Plant().step_s(None), steps=300
+    )
+
+    def left_s(asleep_s: float) -> float:
+        reason = running(Plant(), objective, 3, 0.0, asleep_s=asleep_s)[-1].reason
+        return float(reason.rpartition("; ")[2].partition(" s left")[0])
+
+    assert left_s(7.0) == left_s(0.0) - 7.0
 
 
 def test_a_deadline_far_off_changes_nothing() -> None:
@@ -265,8 +282,8 @@ def test_what_comes_before_the_first_step_is_no_pause() -> None:
 
 def test_progress_is_what_the_whole_run_came_to() -> None:
     tally = Tally(steps=10, step_time_s=20.0, steps_with_energy=8, step_energy_j=40.0)
-    assert tally.progress(33.0, 90.0) == Progress(10, 20.0, 33.0, 50.0, 90.0)
-    assert Tally().progress(1.0, None) == Progress(0, 0.0, 1.0, None, None)
+    assert tally.progress(33.0, 90.0, 7.0) == Progress(10, 20.0, 33.0, 50.0, 90.0, 7.0)
+    assert Tally().progress(1.0, None, 0.0) == Progress(0, 0.0, 1.0, None, None)
 
 
 def test_the_energy_spent_covers_gaps_and_is_missing_where_a_rail_is() -> None:

@@ -2,6 +2,9 @@
 
 import time
 import tracemalloc
+from typing import Any
+
+import pytest
 
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.saving import relative_to_baseline
@@ -55,6 +58,43 @@ def test_a_days_epochs_take_little_memory_and_lead_to_a_saving() -> None:
     assert time.process_time() - began_s < 2.0
     assert energy is not None
     assert energy.low < -0.09 < energy.high or abs(energy.value + 0.1) < 0.02
+
+
+def stepless(number: int, work: float | None) -> EpochRecord:
+    """Return an epoch of a script without steps; the GPU has idled through one without work."""
+    own = number % 20 == 0
+    energy_j = 50.0 * (1.0 if own else 0.9) + 0.1 * (number % 7)
+    target_hz = None if own else 918_000_000
+    start_ns = number * 5 * 10**9
+    window = Window(start_ns, start_ns + 5 * 10**9, 5.0, target_hz, 0, work, "busy cycle", energy_j)
+    decision = Decision(State.HOLD, target_hz, "held")
+    return EpochRecord(number, State.HOLD, window, Outcome(None, None, None), decision)
+
+
+def test_windows_in_which_the_gpu_idled_cost_no_others_their_place_in_the_saving() -> None:
+    tally = Tally()
+    for number in range(6000):
+        tally.add_epoch(stepless(number, None if number % 50 == 7 else 5e9))
+    energy, _ = relative_to_baseline(*tally.windows())
+    assert energy is not None
+    assert energy.n_governed > 100
+    assert energy.value == pytest.approx(-0.1, abs=0.01)
+
+
+def test_a_window_that_is_put_away_while_windows_are_asked_for_does_not_count_twice() -> None:
+    tally = Tally()
+    for number in range(8):
+        tally.add_epoch(stepless(number, 5e9))
+
+    class Meanwhile(dict[Any, Any]):
+        def items(self) -> Any:
+            found = list(super().items())
+            tally.add_epoch(stepless(8, 5e9))  # as the engine's thread may
+            return found
+
+    tally._series = Meanwhile(tally._series)
+    starts_ns = [window.start_ns for side in tally.windows() for window in side]
+    assert len(starts_ns) == len(set(starts_ns))
 
 
 def test_the_saving_of_a_days_records_is_computed_in_a_moment() -> None:
