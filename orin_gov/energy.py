@@ -13,6 +13,9 @@ LONGEST_HOLE = 0.05
 
 KEEP_NS = 120_000_000_000
 
+MOST_KEPT_NS = 900_000_000_000
+"""Samples are kept for as long as a step or a window lasts, but no longer: some 30 MB at 200 Hz."""
+
 SILENT_NS = 1_000_000_000
 """A rail without a reading for so long is not waited for, nor looked for before a span."""
 
@@ -29,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class EnergyTimeline:
-    """Cumulative energy by rail over the last two minutes, from the sampler's drained samples.
+    """Cumulative energy by rail over the last minutes, from the sampler's drained samples.
 
     `cycle_ns` is the sensors' conversion cycle; 0 takes a reading for the power at its very moment.
     A reading shows the mean over a cycle, and does so for the next cycle: it is late by one cycle
@@ -43,12 +46,18 @@ class EnergyTimeline:
         self._recent = RecentSamples(len(rails), KEEP_NS)
         self._read_until_ns = np.zeros(len(rails), dtype=np.int64)
 
-    def append(self, samples: Samples) -> None:
-        """Add what the sampler drained; times must go on from the last call's."""
+    def append(self, samples: Samples, since_ns: int | None = None) -> None:
+        """Add what the sampler drained; times must go on from the last call's.
+
+        Two minutes are kept, or all since `since_ns`, from which on spans will be asked for.
+        """
         if not len(samples.t_ns):
             return
         samples = samples._replace(t_ns=samples.t_ns - self._cycle_ns)
-        self._recent.append(samples)
+        if since_ns is not None:
+            since_ns -= max(self.lag_ns, SILENT_NS)  # what `between` looks at before a span
+            since_ns = max(since_ns, int(samples.t_ns[-1]) - MOST_KEPT_NS)
+        self._recent.append(samples, since_ns)
         if np.isnan(samples.power_w[-1]).any():
             read_ns = np.where(np.isnan(samples.power_w), 0, samples.t_ns[:, None])
             self._read_until_ns = np.maximum(self._read_until_ns, read_ns.max(axis=0))

@@ -76,8 +76,9 @@ class Engine(threading.Thread):
         self._ending = Ending()
         self._started_ns = self._polled_ns = self.ticked_ns = time.monotonic_ns()
         self._intake = Intake(
-            board, ring, self._timeline, self._builder, stepped, self._started_ns, self._note_step
-        )
+            board, ring, self._timeline, self._builder, stepped, self._started_ns,
+            self._note_step, helm.note,
+        )  # fmt: skip
         self._clock_hz: int | None = None
         self.watch: Callable[[Samples, int | None], None] = lambda samples, clock_hz: None
         self._events: Mapping[str, int | None] = {}
@@ -110,7 +111,7 @@ class Engine(threading.Thread):
         clock_hz = self._clock_hz = self._poll(now_ns)
         self._disturbances.look(now_ns)
         samples = self._sampler.drain()
-        self._timeline.append(samples)
+        self._timeline.append(samples, self._intake.open_since_ns)
         self.sight.samples(samples)
         self._writer.samples(samples, clock_hz)
         self.watch(samples, clock_hz)
@@ -149,7 +150,8 @@ class Engine(threading.Thread):
     def _note_step(self, measured: MeasuredStep) -> None:
         self.tally.add_step(measured)
         self.sight.step(measured)
-        self._writer.step(measured, self._builder.target_hz, self.tally.epochs)
+        target_hz = self._builder.target_at(measured.step.begin_ns)
+        self._writer.step(measured, target_hz, self.tally.epochs)
 
     def _end_epoch(self, window: Window) -> None:
         window = self._mark(window)

@@ -14,17 +14,28 @@ from orin_gov.windows import WindowBuilder
 from orin_gov.workload.tracker import MARK, Step, StepTracker
 
 SENSOR_PATIENCE_NS = 1_000_000_000
-"""A step waits this long for samples that cover it; after that its energy is missing."""
+"""A step waits this long for samples that cover it; after that its energy is missing.
+
+So does the end of a window by time: a sampler that has stopped leaves it without energy, not open.
+"""
 
 QUIET_START_NS = 30_000_000_000
 """A script that could mark its steps is judged by time alone after this long without a mark."""
+
+STEPLESS_START_NS = 300_000_000_000
+"""And after this long where it marks phases, but no step: it only infers, or updates by itself."""
+
+STEPLESS = (
+    f"no optimizer step in {STEPLESS_START_NS // 10**9} s: windows are of time, and their work is "
+    "the GPU's busy cycles, until a step comes"
+)
 
 
 class Intake:
     """Takes a script's steps in, and tells when a decision epoch ends with one, or by time.
 
     `stepped` tells whether the script can mark its steps; `took` is called with each measured step,
-    before the window that ends with it. Not thread-safe.
+    before the window that ends with it; `note` with what the user must know. Not thread-safe.
     """
 
     def __init__(
@@ -36,15 +47,24 @@ class Intake:
         stepped: bool,
         started_ns: int,
         took: Callable[[MeasuredStep], None],
+        note: Callable[[str], None],
     ) -> None:
         self._total, self._resolved = board.total_rails, board.resolves_phases
         self._ring, self._timeline, self._builder = ring, timeline, builder
         self._stepped, self._started_ns, self._took = stepped, started_ns, took
+        self._note = note
         self._tracker = StepTracker()
         self._waiting: deque[Step] = deque()
         self._dropped = self._taken = self._epoch_ended_after = 0
         if not stepped:
             builder.begin_at(started_ns)
+
+    @property
+    def open_since_ns(self) -> int | None:
+        """Since when samples are needed: for the oldest step, or for the window by time."""
+        if not self._stepped:
+            return self._builder.begin_ns
+        return self._waiting[0].begin_ns if self._waiting else self._tracker.open_since_ns
 
     def drain(self) -> None:
         """Take the marks out of the ring."""
@@ -74,9 +94,9 @@ class Intake:
 
     def _take(self, measured: MeasuredStep) -> Iterator[Window]:
         step = measured.step
-        if not step.number and not self._stepped:
+        if not self._stepped:
             self._stepped = True
-            self._builder.begin_at(step.begin_ns)
+            self._builder.begin_again(step.begin_ns)
         self._took(measured)
         self._taken = step.number + 1
         if window := self._builder.add(measured):
@@ -93,9 +113,21 @@ class Intake:
 
     def _by_time(self, now_ns: int) -> Iterator[Window]:
         """The decision epoch ends by time where no steps are seen."""
-        if self._stepped and not self._ring.marks and now_ns - self._started_ns > QUIET_START_NS:
+        if self._stepped and self._is_stepless(now_ns - self._started_ns):
             self._stepped = False
-            self._builder.begin_at(now_ns)
-        covered_ns = self._timeline.covered_until_ns or now_ns
+            self._builder.begin_again(now_ns)
+            if self._ring.marks:
+                self._note(STEPLESS)
+        covered_ns = self._timeline.covered_until_ns
+        if covered_ns is None or now_ns - covered_ns > SENSOR_PATIENCE_NS:
+            covered_ns = now_ns
         if not self._stepped and (window := self._builder.close_by_time(covered_ns)):
             yield window
+
+    def _is_stepless(self, age_ns: int) -> bool:
+        """Tell whether no step is expected any more; after a first one, an evaluation may take hours.
+
+        A step that comes all the same is taken, and those after it.
+        """
+        patience_ns = STEPLESS_START_NS if self._ring.marks else QUIET_START_NS
+        return not self._tracker.steps and age_ns > patience_ns

@@ -19,7 +19,7 @@ Most of the time there is more: a sampler that gets faster, as others leave the 
 
 
 class RecentSamples:
-    """Samples of the last `keep_ns`. Not thread-safe."""
+    """Samples of the last `keep_ns`, or of longer where asked to. Not thread-safe."""
 
     def __init__(self, rails: int, keep_ns: int) -> None:
         self._rails, self._keep_ns = rails, keep_ns
@@ -34,8 +34,11 @@ class RecentSamples:
         """Time of the newest sample; None before the first."""
         return int(self._kept.t_ns[self._end - 1]) if len(self) else None
 
-    def append(self, samples: Samples) -> None:
-        """Add samples, which go on from the last call's, and let go of what is too old."""
+    def append(self, samples: Samples, since_ns: int | None = None) -> None:
+        """Add samples, which go on from the last call's, and let go of what is too old.
+
+        Those from `since_ns` on stay, however old.
+        """
         count = len(samples.t_ns)
         if not count:
             return
@@ -45,6 +48,8 @@ class RecentSamples:
             column[self._end : self._end + count] = new
         self._end += count
         oldest_ns = self._kept.t_ns[self._end - 1] - self._keep_ns
+        if since_ns is not None:
+            oldest_ns = min(oldest_ns, since_ns)
         self._begin += int(np.searchsorted(self._kept.t_ns[self._begin : self._end], oldest_ns))
 
     def since(self, begin_ns: int) -> Samples:

@@ -1,6 +1,7 @@
 """From steps and energy to windows: one a decision epoch, under one operating point each."""
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,6 +15,9 @@ from orin_gov.measured import MeasuredStep, known, module_energy, sum_known
 from orin_gov.policy.decision import State
 from orin_gov.policy.line import relative_error
 from orin_gov.policy.window import StepSample, Window
+
+TARGETS_KEPT = 64
+"""How many targets are remembered, for steps that are told of after the clock has changed."""
 
 
 @dataclass
@@ -48,6 +52,7 @@ class WindowBuilder:
         self._timeline = timeline
         self._total = total
         self._counts = Counts()
+        self._held: deque[tuple[int, int | None]] = deque(maxlen=TARGETS_KEPT)
         self.begin(None, 0)
 
     def begin(
@@ -58,16 +63,29 @@ class WindowBuilder:
         None as `not_before_ns` leaves all out, until a later call says when the clock had changed.
         """
         self.target_hz = target_hz
+        if not_before_ns is not None and (not self._held or self._held[-1][1] != target_hz):
+            self._held.append((not_before_ns, target_hz))
         self._epoch = self._usual.during(state)
         self.begin_at(not_before_ns)
+
+    def target_at(self, at_ns: int) -> int | None:
+        """Return the target that held at a moment: the one before, until the clock had changed."""
+        since = (target_hz for since_ns, target_hz in reversed(self._held) if since_ns <= at_ns)
+        return next(since, self._held[0][1])
 
     def begin_at(self, not_before_ns: int | None) -> None:
         """Start the same window at another time."""
         self._not_before_ns = not_before_ns
         self._steps: list[MeasuredStep] = []
+        self._duration_s = 0.0  # of the steps; summed anew at each, thousands would be quadratic
         self._telemetry = _Telemetry()
         # The first reading stands for the time since the window began: there may be only one.
         self._telemetry_ns = not_before_ns or None
+
+    @property
+    def begin_ns(self) -> int | None:
+        """When the window begins; None where that is not known yet."""
+        return self._not_before_ns or None
 
     def begin_again(self, now_ns: int) -> None:
         """Start the window anew, as what went before `now_ns` was not measured."""
@@ -99,17 +117,16 @@ class WindowBuilder:
         if self._not_before_ns is None or measured.step.begin_ns < self._not_before_ns:
             return None
         self._steps.append(measured)
-        duration_s = sum(each.step.duration_s for each in self._steps)
-        if not self._epoch.is_over(len(self._steps), duration_s):
+        self._duration_s += measured.step.duration_s
+        if not self._epoch.is_over(len(self._steps), self._duration_s):
             return None
-        return self._window_of_steps(duration_s)
+        return self._window_of_steps()
 
     def close(self) -> Window | None:
         """Return a window of the steps so far; None where they are too few to be measured."""
-        duration_s = sum(each.step.duration_s for each in self._steps)
-        if not self._steps or duration_s < self._usual.least_s:
+        if not self._steps or self._duration_s < self._usual.least_s:
             return None
-        return self._window_of_steps(duration_s)
+        return self._window_of_steps()
 
     def close_by_time(self, now_ns: int) -> Window | None:
         """Return a window of time alone, for a script without steps, once its span is over."""
@@ -152,7 +169,7 @@ class WindowBuilder:
         )
         return math.sqrt(variance) * (end_ns - begin_ns) * 1e-9 / energy_j
 
-    def _window_of_steps(self, duration_s: float) -> Window:
+    def _window_of_steps(self) -> Window:
         steps = self._steps
         works = [each.step.work for each in steps]
         counted = all(work is not None for work in works)
@@ -167,7 +184,7 @@ class WindowBuilder:
         return Window(
             start_ns=begin_ns,
             end_ns=end_ns,
-            duration_s=duration_s,
+            duration_s=self._duration_s,
             target_hz=self.target_hz,
             steps=len(steps),
             work=sum(units),

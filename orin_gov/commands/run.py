@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="3",
         metavar="N|Ns",
         help="decide anew every N steps, or every N seconds as in 5s, and five times as rarely "
-        "while an operating point is held (default 3)",
+        "while an operating point is held; without steps at least every 600 s (default 3)",
     )
     parser.add_argument(
         "--baseline-share",

@@ -77,7 +77,12 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         END_S,
         Column("duration_s", REAL, "s", "its time, without evaluation and checkpoints in between"),
         Column("work", REAL, "1", "its tokens or samples; missing where they are not known"),
-        TARGET,
+        Column(
+            "target_hz",
+            INTEGER,
+            "Hz",
+            "the clock that was held as it began; missing: the board's own governor",
+        ),
         Column("energy_j", REAL, "J", "energy of the module; missing where it was not measured"),
     ),
     "phases": (

@@ -63,6 +63,9 @@ class StepTracker:
         self._phase = IDLE
         self._since_ns: int | None = None
         self._counts: dict[tuple[int, int], float] = {}
+        self._open_ns: int | None = None
+        self._outside_ns: int | None = None  # end of the last evaluation or checkpoint
+        self._trained = False
         self._broken = False
         self._ending = False
         self.steps = 0
@@ -71,7 +74,13 @@ class StepTracker:
 
     def break_off(self) -> None:
         """Leave out all from the last mark to the next end of a step: marks are missing there."""
-        self._spans, self._since_ns, self._broken = [], None, True
+        self._since_ns, self._broken = None, True
+        self._begin_step()
+
+    @property
+    def open_since_ns(self) -> int | None:
+        """When the step under way began, at the earliest; None where none is."""
+        return self._since_ns if self._open_ns is None else self._open_ns
 
     def feed(self, marks: npt.NDArray[np.void]) -> list[Step]:
         """Take marks (dtype MARK) and return the steps they complete.
@@ -120,10 +129,27 @@ class StepTracker:
                 return False
             if t_ns > self._since_ns:
                 self._spans.append(Span(self._phase, self._since_ns, t_ns))
+                self._see_begin(self._spans[-1])
                 if len(self._spans) > MOST_SPANS:
                     self._forget_older_half()
         self._since_ns = t_ns
         return True
+
+    def _begin_step(self) -> None:
+        self._spans, self._counts = [], {}
+        self._open_ns, self._outside_ns, self._trained = None, None, False
+
+    def _see_begin(self, span: Span) -> None:
+        """Follow what `step_spans` will make of it, at the cost of one span."""
+        if self._open_ns is None:
+            self._open_ns = span.begin_ns
+        self._trained |= span.phase == FORWARD
+        if self._trained:
+            return
+        if span.phase in (EVAL, CHECKPOINT):
+            self._outside_ns = span.end_ns
+        elif span.phase == DATA and self._outside_ns is not None:
+            self._open_ns = self._outside_ns
 
     def _forget_older_half(self) -> None:
         """Bound what is kept of an evaluation that goes on for days; a step so long is left out."""
@@ -136,7 +162,7 @@ class StepTracker:
         spans = step_spans(self._spans, first=self.steps == 0)
         counts = counts_of(self._counts, work)
         broken, self._broken = self._broken, False
-        self._spans, self._counts = [], {}
+        self._begin_step()
         if broken or not spans:
             return None
         step = Step(self.steps, tuple(spans), work, counts)

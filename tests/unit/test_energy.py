@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orin_gov._sampler import Samples
-from orin_gov.energy import KEEP_NS, LONGEST_HOLE, EnergyTimeline
+from orin_gov.energy import KEEP_NS, LONGEST_HOLE, MOST_KEPT_NS, EnergyTimeline
 
 MS = 1_000_000
 PERIOD_NS = 5 * MS
@@ -137,18 +137,45 @@ def test_a_span_before_a_rails_first_reading_or_after_its_last_is_missing() -> N
     assert np.isnan(joules[:, 1]).tolist() == [True, False, True]
 
 
-def test_what_is_older_than_two_minutes_is_let_go() -> None:
-    found = EnergyTimeline(("rail",))
+def minutes_of(
+    seconds: int, since_ns: int | None = None, cycle_ns: int = 0
+) -> tuple[EnergyTimeline, int]:
+    """Return a timeline that was told a second at a time, and its newest moment."""
+    found = EnergyTimeline(("rail",), cycle_ns)
     second = 1000 * MS
-    for i in range(130):
+    for i in range(seconds):
         t_ns = START_NS + np.array([i * second, i * second + second // 2])
         joules = np.array([[30.0 * i], [30.0 * i + 15.0]])
-        found.append(Samples(t_ns, np.full((2, 1), 30.0), joules, np.zeros((2, 1))))
-    old_ns, newest_ns = START_NS, START_NS + 129 * second + second // 2
+        found.append(Samples(t_ns, np.full((2, 1), 30.0), joules, np.zeros((2, 1))), since_ns)
+    return found, START_NS + seconds * second - second // 2
+
+
+def test_what_is_older_than_two_minutes_is_let_go() -> None:
+    second = 1000 * MS
+    found, newest_ns = minutes_of(130)
     kept_ns = newest_ns - KEEP_NS
-    joules = found.between(np.array([(old_ns, old_ns + second), (kept_ns, kept_ns + second)]))
+    joules = found.between(np.array([(START_NS, START_NS + second), (kept_ns, kept_ns + second)]))
     assert np.isnan(joules[0, 0])
     assert joules[1, 0] == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("cycle_ns", [0, 6_600_000, 500 * MS])
+def test_what_is_still_asked_for_is_kept_for_longer(cycle_ns: int) -> None:
+    begin_ns = START_NS + 5000 * MS
+    found, _ = minutes_of(400, begin_ns, cycle_ns)
+    end_ns = found.covered_until_ns
+    assert end_ns is not None
+    (joules,) = found.between(np.array([(begin_ns, end_ns)]))
+    assert joules[0] == pytest.approx(30e-9 * (end_ns - begin_ns))
+
+
+def test_nothing_is_kept_for_ever() -> None:
+    second = 1000 * MS
+    found, newest_ns = minutes_of(1000, START_NS)
+    kept_ns = newest_ns - MOST_KEPT_NS
+    joules = found.between(np.array([(START_NS, START_NS + second), (kept_ns, newest_ns)]))
+    assert np.isnan(joules[0, 0])
+    assert joules[1, 0] == pytest.approx(30e-9 * MOST_KEPT_NS)
 
 
 def test_nothing_measured_and_no_rails_are_no_fault() -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orin_gov.epoch import Epoch, parse_epoch
+from orin_gov.epoch import HOLD_STRETCH, MOST_SPAN_S, Epoch, parse_epoch
 from orin_gov.errors import UsageError
+from orin_gov.policy.decision import State
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,19 @@ def test_an_epoch_is_over_after_its_span_but_never_sooner_than_the_sensors_resol
     epoch: Epoch, steps: int, seconds: float, over: bool
 ) -> None:
     assert epoch.is_over(steps, seconds) is over
+
+
+@pytest.mark.parametrize("epoch", [Epoch(), Epoch(None, 7.0), Epoch(20, None, 0.1)])
+def test_while_a_clock_is_held_an_epoch_lasts_longer_whatever_it_is_of(epoch: Epoch) -> None:
+    held = epoch.during(State.HOLD)
+    assert epoch.during(State.BASELINE) == epoch
+    assert held.span_s == HOLD_STRETCH * epoch.span_s
+    steps, seconds = epoch.steps or 1, epoch.seconds or 10.0
+    assert epoch.is_over(steps, seconds)
+    assert not held.is_over(HOLD_STRETCH * steps - 1, HOLD_STRETCH * seconds - 0.1)
+    assert held.is_over(HOLD_STRETCH * steps, HOLD_STRETCH * seconds)
+
+
+@pytest.mark.parametrize("text", ["200s", "1e9s"])
+def test_a_window_by_time_is_no_longer_than_its_samples_are_kept(text: str) -> None:
+    assert parse_epoch(text).during(State.HOLD).span_s == MOST_SPAN_S

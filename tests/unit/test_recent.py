@@ -28,18 +28,27 @@ def assert_tells(found: Samples, t_ns: list[int]) -> None:
 CHUNKS = st.lists(st.lists(st.integers(1, 40), max_size=9), max_size=12)
 
 
-@given(CHUNKS, st.integers(0, 300), st.integers(-10, 2000), st.integers(0, 400))
+@given(
+    CHUNKS,
+    st.integers(0, 300),
+    st.none() | st.integers(0, 2000),
+    st.integers(-10, 2000),
+    st.integers(0, 400),
+)
 @settings(max_examples=200, deadline=None)
 def test_it_tells_what_a_list_of_the_same_samples_would(
-    chunks: list[list[int]], keep_ns: int, begin_ns: int, length_ns: int
+    chunks: list[list[int]], keep_ns: int, since_ns: int | None, begin_ns: int, length_ns: int
 ) -> None:
     recent, all_ns, newest_ns = RecentSamples(RAILS, keep_ns), [], 0
     for steps in chunks:
         chunk = (newest_ns + np.cumsum(steps)).tolist() if steps else []
-        recent.append(samples(chunk))
+        recent.append(samples(chunk), since_ns)
         all_ns += chunk
         newest_ns = all_ns[-1] if all_ns else 0
-    kept = [t for t in all_ns if t >= newest_ns - keep_ns]
+    oldest_ns = newest_ns - keep_ns
+    if since_ns is not None:
+        oldest_ns = min(oldest_ns, since_ns)
+    kept = [t for t in all_ns if t >= oldest_ns]
     before = [t for t in kept if t <= begin_ns]
     assert len(recent) == len(kept)
     assert recent.newest_ns == (kept[-1] if kept else None)

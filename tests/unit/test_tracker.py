@@ -250,3 +250,21 @@ def test_no_marks_break_the_tracker_or_the_order_of_time(
     assert all(span.phase not in (EVAL, CHECKPOINT) for span in spans)
     assert [step.number for step in steps] == list(range(len(steps)))
     assert all(step.work is None or 0 < step.work < float("inf") for step in steps)
+
+
+@given(st.lists(st.sampled_from([IDLE, *TRAIN, EVAL, CHECKPOINT, STEP]), max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_a_step_does_not_begin_before_it_was_said_to_be_open(kinds: list[int]) -> None:
+    tracker = StepTracker()
+    for mark in marks(*kinds, STEP):
+        open_ns = tracker.open_since_ns
+        for step in tracker.feed(np.array([mark])):
+            assert open_ns is not None
+            assert open_ns <= step.begin_ns
+
+
+def test_an_evaluation_of_hours_is_no_open_step() -> None:
+    tracker = StepTracker()
+    tracker.feed(marks(*TRAIN, STEP, *[DATA, EVAL, IDLE] * 1000, DATA, begin_ns=100))
+    assert tracker.open_since_ns is not None
+    assert tracker.open_since_ns > 100 + 10 * 2990

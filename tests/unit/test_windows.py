@@ -1,5 +1,7 @@
 """Windows: what is gathered under one operating point."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from minutes import POWER_W, RAILS, START_NS, TOTAL, S, step, timeline
@@ -58,6 +60,24 @@ def test_a_window_can_be_closed_before_its_epoch_is_over() -> None:
     assert (window.steps, window.duration_s) == (2, pytest.approx(1.2))
 
 
+def test_a_window_looks_at_its_steps_once_however_many_they_are() -> None:
+    looks = 0
+
+    class Watched(Step):
+        @property
+        def duration_s(self) -> float:  # type: ignore[override]
+            nonlocal looks
+            looks += 1
+            return 0.01
+
+    to = builder(Epoch(None, 60.0, 0.1))
+    (first,) = measure_steps([step(0, 0.0, 0.01)], timeline(), TOTAL)
+    watched = Watched(0, first.step.spans, first.step.work)
+    each = replace(first, step=watched)
+    assert not any(to.add(each) for _ in range(1000))
+    assert looks == 1000
+
+
 def test_a_window_with_one_unmeasured_step_has_no_energy() -> None:
     to = builder(Epoch(2, None, 0.1))
     windows = add(to, [step(0, 1.0, 0.5)]) + add(to, [step(1, 2.0, 0.5)], frozenset({"GPU"}))
@@ -87,6 +107,26 @@ def test_a_step_under_the_clock_before_a_change_is_left_out() -> None:
     assert window is not None
     assert window.start_ns == START_NS + 3 * S
     assert window.frequency_hz == 306.0
+
+
+def test_a_step_is_of_the_target_that_held_as_it_began() -> None:
+    to = builder(Epoch(2))
+    assert to.target_at(START_NS) is None
+    to.begin(918, None)  # asked for
+    assert to.target_at(START_NS + S) is None
+    to.begin(918, START_NS + 2 * S)  # come
+    assert [to.target_at(START_NS + i * S) for i in (1, 2, 9)] == [None, 918, 918]
+    to.begin(918, START_NS + 10 * S)  # the next window of the same
+    to.begin_again(START_NS + 11 * S)  # after a pause
+    to.begin_at(START_NS + 12 * S)
+    assert to.target_at(START_NS + 3 * S) == 918
+    to.begin(306, None)  # asked for, and given up before it came
+    to.begin(None, START_NS + 20 * S)
+    seen = [to.target_at(START_NS + i * S) for i in (1, 2, 19, 20)]
+    assert seen == [None, 918, 918, None]
+    for i in range(10_000):
+        to.begin(i, START_NS + (30 + i) * S)
+    assert to.target_at(START_NS + 10_028 * S) == 9_998
 
 
 def test_a_window_that_begins_again_keeps_nothing_from_before_but_its_clock() -> None:
