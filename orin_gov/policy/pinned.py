@@ -1,5 +1,7 @@
 """A decider that decides the same all along: what others are compared with."""
 
+from collections.abc import Sequence
+
 from orin_gov.policy.decision import Decision, Outcome, State
 from orin_gov.policy.window import Window
 
@@ -21,6 +23,12 @@ class Pinned:
 
     def decide(self, window: Window) -> Decision:
         """The operating point."""
+        return self._decision
+
+    def set_points(
+        self, points_hz: Sequence[int], told: str, advise: bool | None = None
+    ) -> Decision:
+        """The operating point, whatever others there are."""
         return self._decision
 
     def fall_back(self) -> None:
