@@ -4,6 +4,7 @@ import math
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 from rings import UNIT_STRETCH, records
@@ -26,29 +27,47 @@ def busy(duration_s: float) -> float:
     return time.perf_counter() - begin
 
 
+def keeps_time(measure: Callable[[], tuple[float, float]], within: float) -> bool:
+    """Whether what is measured (seconds, and those expected) fits in one of some tries.
+
+    Others may hold the processor; what is wrong is wrong each time.
+    """
+    return any(
+        abs(lasted - expected) < within for lasted, expected in (measure() for _ in range(6))
+    )
+
+
 def test_a_stretched_phase_lasts_its_factor_longer(producer: PhaseRing) -> None:
     producer.set_stretch(stretch_of(FORWARD, 2.5))
-    producer.mark(FORWARD)
-    busy(0.1)
-    producer.mark(BACKWARD)
-    busy(0.1)
-    producer.mark(IDLE)
-    forward, backward, idle = [t for t, _, _ in records(producer)]
-    # Late by a little, as other processes may hold the processor.
-    assert 0.25 <= (backward - forward) * 1e-9 < 0.35
-    assert 0.1 <= (idle - backward) * 1e-9 < 0.2
+
+    def measure() -> tuple[float, float]:
+        producer.mark(FORWARD)
+        worked = busy(0.1)
+        producer.mark(BACKWARD)
+        busy(0.1)
+        producer.mark(IDLE)
+        forward, backward, idle = [t for t, _, _ in records(producer)]
+        assert (idle - backward) * 1e-9 >= 0.1
+        return (backward - forward) * 1e-9, 2.5 * worked
+
+    assert keeps_time(measure, 0.02)
 
 
 def test_short_stretched_phases_add_up_to_their_factor(producer: PhaseRing) -> None:
     producer.set_stretch([2.0] * len(PHASES))
-    begin = time.perf_counter()
-    producer.mark(IDLE)
-    worked = 0.0
-    for _ in range(1000):
-        worked += busy(0.0002)
-        producer.mark(FORWARD)
+
+    def measure() -> tuple[float, float]:
+        begin = time.perf_counter()
+        producer.mark(IDLE)
+        worked = 0.0
+        for _ in range(1000):
+            worked += busy(0.0002)
+            producer.mark(FORWARD)
+        records(producer)
+        return (time.perf_counter() - begin) / worked, 2.0
+
     # Each sleep alone is late by some 0.05 ms: without a carry that would be 12 % more.
-    assert time.perf_counter() - begin == pytest.approx(2.0 * worked, rel=0.08)
+    assert keeps_time(measure, 0.16)
 
 
 def test_a_faster_clock_ends_a_stretched_phase_at_once(fd: int, producer: PhaseRing) -> None:
@@ -67,20 +86,23 @@ def test_a_faster_clock_ends_a_stretched_phase_at_once(fd: int, producer: PhaseR
 
 
 def test_a_slower_clock_lengthens_what_is_left_of_the_phase(fd: int, producer: PhaseRing) -> None:
-    producer.set_stretch(stretch_of(FORWARD, 2.0))
-    begin = time.monotonic()
-    producer.mark(FORWARD)
-    busy(0.2)
-    marking = threading.Thread(target=producer.mark, args=(IDLE,))
-    marking.start()
-    marking.join(0.1)
-    PhaseRing(fd).set_stretch(stretch_of(FORWARD, 4.0))
-    changed = time.monotonic()
-    marking.join()
-    end_s = records(producer)[1][0] * 1e-9
-    # Half was left after 0.2 s; what of it was not done by the change takes four times as long.
-    left_s = 0.1 - (changed - begin - 0.2) / 2.0
-    assert end_s - changed == pytest.approx(4.0 * left_s, abs=0.08)
+    def measure() -> tuple[float, float]:
+        producer.set_stretch(stretch_of(FORWARD, 2.0))
+        begin = time.monotonic()
+        producer.mark(FORWARD)
+        busy(0.2)
+        marking = threading.Thread(target=producer.mark, args=(IDLE,))
+        marking.start()
+        marking.join(0.1)
+        PhaseRing(fd).set_stretch(stretch_of(FORWARD, 4.0))
+        changed = time.monotonic()
+        marking.join()
+        end_s = records(producer)[1][0] * 1e-9
+        # Half was left after 0.2 s; what of it was not done by then takes four times as long.
+        left_s = 0.1 - (changed - begin - 0.2) / 2.0
+        return end_s - changed, 4.0 * left_s
+
+    assert keeps_time(measure, 0.05)
 
 
 def test_a_signal_interrupts_a_stretched_phase(producer: PhaseRing) -> None:
