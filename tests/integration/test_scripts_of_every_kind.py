@@ -148,7 +148,10 @@ data = TensorDataset(torch.ones(16, 4))
 loader = DataLoader(data, batch_size=4, num_workers=1, persistent_workers=True)
 found = {}
 with orin_gov.Governor(output="first", **OPTIONS) as governor:
-    governor.begin_window("in the parent")
+    deadline_s = time.monotonic() + 60
+    while "energy_j" not in governor.readings() and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    governor.begin_window("in the parent")  # not before the sensors are read: the energy is whole
     found["batches"] = len(list(loader))  # the worker, alive to the end, holds all that we hold
     pid = os.fork()
     if pid == 0:
@@ -157,9 +160,6 @@ with orin_gov.Governor(output="first", **OPTIONS) as governor:
         governor.__exit__(None, None, None)
         os._exit(3)
     found["child"] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    deadline_s = time.monotonic() + 60
-    while "energy_j" not in governor.readings() and time.monotonic() < deadline_s:
-        time.sleep(0.05)
     found["measured"] = governor.end_window("in the parent").total_energy is not None
     until_s = time.monotonic() + 2  # a supervisor that was told to end has ended by then
     while time.monotonic() < until_s and "energy_j" in governor.readings():
